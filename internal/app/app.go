@@ -30,6 +30,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
@@ -147,7 +148,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	// Everything that can fail comes before everything that runs.
-	serve, err := listen(o, reviews, election.watchdog.Check, p.readiness)
+	serve, err := serving.Listen(o.BindAddress, healthHandler(election.watchdog.Check, p.readiness), o.Metrics, reviews,
+		program, 5)
 	if err != nil {
 		return err
 	}
@@ -218,9 +220,7 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 		p.base.Go(func() error { p.bindingAccess.run(baseCtx); return nil })
 	}
 	p.startControllers()
-	if serve != nil {
-		p.base.Go(func() error { return serve(baseCtx) })
-	}
+	p.base.Go(func() error { return serve(baseCtx) })
 
 	err := p.group.Wait()
 	stopBase()

@@ -1,26 +1,20 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	_ "net/http/pprof" // served on loopback
 	"net/netip"
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	// Workqueues and the clients for Kubernetes report to the registry that is served here.
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
-	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/serving"
 )
 
 // readiness collects the checks behind /readyz.
@@ -91,51 +85,8 @@ func isLoopback(r *http.Request) bool {
 	return err == nil && caller.Addr().Unmap().IsLoopback()
 }
 
-// listen opens --bind-address and --metrics-bind-address, and returns the function that serves both until its context
-// is done; nil if both are empty. live is the check behind /livez.
-func listen(
-	o Options, kube kubernetes.Interface, live func(*http.Request) error, ready http.Handler,
-) (func(context.Context) error, error) {
-	var servers []func(context.Context) error
-	if o.BindAddress != "" {
-		serve, err := listenHealth(o, live, ready)
-		if err != nil {
-			return nil, err
-		}
-		servers = append(servers, serve)
-	}
-	if o.Metrics.Address != "" {
-		serve, err := o.Metrics.Listen(kube, program, 5)
-		if err != nil {
-			return nil, err
-		}
-		servers = append(servers, serve)
-	}
-	if len(servers) == 0 {
-		return nil, nil
-	}
-	return func(ctx context.Context) error {
-		group, ctx := errgroup.WithContext(ctx)
-		for _, serve := range servers {
-			group.Go(func() error { return serve(ctx) })
-		}
-		return group.Wait()
-	}, nil
-}
-
-func listenHealth(o Options, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
-	listener, err := net.Listen("tcp", o.BindAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
-	}
-	handler := healthHandler(live, ready)
-	return func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String())
-		return serving.Serve(ctx, serving.NewServer(handler), serving.Limit(listener))
-	}, nil
-}
-
-// healthHandler answers at --bind-address. All can reach that, so it tells others than loopback only about health.
+// healthHandler answers at --bind-address. All can reach that, so it tells others than loopback only about health. live
+// is the check behind /livez.
 func healthHandler(live func(*http.Request) error, ready http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -66,7 +67,10 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	expect.NoError(t, err)
 	address := probe.Addr().String()
-	if _, err := listen(Options{BindAddress: address}, nil, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
+	listen := func(live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
+		return serving.Listen(address, healthHandler(live, ready), serving.Metrics{}, nil, program, 5)
+	}
+	if _, err := listen(nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("an address in use: error %v, want one that names --bind-address", err)
 	}
 	expect.NoError(t, probe.Close())
@@ -74,7 +78,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	r := &readiness{}
 	r.add("inventory", func() bool { return false })
 	var hung atomic.Bool
-	serve, err := listen(Options{BindAddress: address}, nil, func(*http.Request) error {
+	serve, err := listen(func(*http.Request) error {
 		if hung.Load() {
 			return errors.New("the lease is long over")
 		}

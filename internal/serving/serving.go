@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -74,6 +75,38 @@ func (m *Metrics) Listen(
 		klog.FromContext(ctx).Info("Serving metrics to callers that RBAC allows", "address", listener.Addr().String(),
 			"selfSigned", m.CertFile == "")
 		return Serve(ctx, server, tls.NewListener(Limit(listener), secured))
+	}, nil
+}
+
+// Listen opens the address of --bind-address, for handler, and that of metrics. Either may be empty. It returns what
+// serves both until its context is done. The rest is for Metrics.Listen.
+func Listen(
+	address string, handler http.Handler, m Metrics, kube kubernetes.Interface, host string, reviews rate.Limit,
+) (func(context.Context) error, error) {
+	var servers []func(context.Context) error
+	if address != "" {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
+		}
+		servers = append(servers, func(ctx context.Context) error {
+			klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String())
+			return Serve(ctx, NewServer(handler), Limit(listener))
+		})
+	}
+	if m.Address != "" {
+		serve, err := m.Listen(kube, host, reviews)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, serve)
+	}
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, serve := range servers {
+			group.Go(func() error { return serve(ctx) })
+		}
+		return group.Wait()
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -218,15 +217,9 @@ func Run(ctx context.Context, o Options) error {
 	a.ports, a.standbys = ports, standbys
 
 	// Everything that can fail comes before everything that runs.
-	health, err := a.listenHealth(o.BindAddress)
+	health, err := serving.Listen(o.BindAddress, a.health(), o.Metrics, kube, program, reviews)
 	if err != nil {
 		return err
-	}
-	var metrics func(context.Context) error
-	if o.Metrics.Address != "" {
-		if metrics, err = o.Metrics.Listen(kube, program, reviews); err != nil {
-			return err
-		}
 	}
 	socket, err := listen(o.Socket)
 	if err != nil {
@@ -255,12 +248,7 @@ func Run(ctx context.Context, o Options) error {
 	})
 	group.Go(func() error { a.Run(ctx); return nil })
 	group.Go(func() error { return a.serve(ctx, socket) })
-	if health != nil {
-		group.Go(func() error { return health(ctx) })
-	}
-	if metrics != nil {
-		group.Go(func() error { return metrics(ctx) })
-	}
+	group.Go(func() error { return health(ctx) })
 	factory.Start(ctx.Done())
 	next.Start(ctx.Done())
 	err = group.Wait()
@@ -277,15 +265,8 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// listenHealth opens the address of the health checks. It returns what serves it; nil for an empty address.
-func (a *Agent) listenHealth(address string) (func(context.Context) error, error) {
-	if address == "" {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
-	}
+// health answers at --bind-address.
+func (a *Agent) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		if since := a.vswitch.Lost(); since > lostLimit {
@@ -303,9 +284,5 @@ func (a *Agent) listenHealth(address string) (func(context.Context) error, error
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", legacyregistry.Handler())
-	return func(ctx context.Context) error {
-		return serveUntil(ctx, &http.Server{
-			Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
-		}, listener)
-	}, nil
+	return mux
 }

@@ -140,17 +140,12 @@ func answer(w http.ResponseWriter, path string, result any, err error) {
 	_ = json.NewEncoder(w).Encode(result)
 }
 
-// serve serves the plugin at a listener until ctx is done.
+// serve serves the plugin at a listener until ctx is done. Running requests have a moment to end.
 func (a *Agent) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: a.handler(0), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	return serveUntil(ctx, server, listener)
-}
-
-// serveUntil serves until ctx is done. Running requests have a moment to end.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
