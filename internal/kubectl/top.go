@@ -91,7 +91,7 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 	if err != nil {
 		return nil, ask.Networks(err)
 	}
-	ports, waiting := map[types.NamespacedName][]cloudteamv1.NetworkPort{}, map[types.NamespacedName]int{}
+	ports, waiting := map[types.NamespacedName][]*cloudteamv1.NetworkPort{}, map[types.NamespacedName]int{}
 	for _, port := range tree.PortsOf(ctx, c, namespace) {
 		ports[port.Network()] = append(ports[port.Network()], port)
 		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {

@@ -137,17 +137,11 @@ func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string)
 }
 
 // Visible gives the objects of a kind, of the type T, that the user may see: of all namespaces, or else of one.
-func Visible[T any, P interface {
-	*T
-	kinds.Object
-}](ctx context.Context, c *Cluster, kind, own string) (all []T) {
+func Visible[T kinds.Object](ctx context.Context, c *Cluster, kind, own string) []T {
 	of, _ := kinds.Of(kind)
 	for _, in := range slices.Compact([]string{metav1.NamespaceAll, own}) {
 		if objs, is := Objects(ctx, c, of, in); is == There {
-			for _, obj := range Known[P](objs) {
-				all = append(all, *obj)
-			}
-			return all
+			return Known[T](objs)
 		}
 	}
 	return nil

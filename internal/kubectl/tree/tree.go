@@ -104,7 +104,7 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 	var trees []*Node
 	for i := range networks {
 		n := &networks[i]
-		on := slices.DeleteFunc(slices.Clone(ports), func(p cloudteamv1.NetworkPort) bool {
+		on := slices.DeleteFunc(slices.Clone(ports), func(p *cloudteamv1.NetworkPort) bool {
 			return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
 		})
 		var inNeutron []Port
@@ -120,12 +120,12 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 }
 
 // PortsOf are the NetworkPorts that the user may see: of all namespaces, as others' may be on a Network, or of one.
-func PortsOf(ctx context.Context, c *ask.Cluster, namespace string) []cloudteamv1.NetworkPort {
-	return ask.Visible[cloudteamv1.NetworkPort](ctx, c, kinds.NetworkPort, namespace)
+func PortsOf(ctx context.Context, c *ask.Cluster, namespace string) []*cloudteamv1.NetworkPort {
+	return ask.Visible[*cloudteamv1.NetworkPort](ctx, c, kinds.NetworkPort, namespace)
 }
 
 // podsOf are the Pods of the namespaces of bound ports, by UID.
-func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort) map[types.UID]*corev1.Pod {
+func podsOf(ctx context.Context, c *ask.Cluster, ports []*cloudteamv1.NetworkPort) map[types.UID]*corev1.Pod {
 	pods, listed := map[types.UID]*corev1.Pod{}, map[string]bool{}
 	for _, p := range ports {
 		if p.Status.BoundTo == nil || listed[p.Namespace] {
@@ -169,24 +169,24 @@ type Known struct {
 
 // Build gives the tree of a Network with the NetworkPorts on it. inNeutron are the ports of the network in Neutron, as
 // far as they are known.
-func Build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, known Known, inNeutron []Port) *Node {
+func Build(n *cloudteamv1.Network, on []*cloudteamv1.NetworkPort, known Known, inNeutron []Port) *Node {
 	// The ports of NetworkPorts, and the interfaces of the Network's router, are part of the tree without Neutron.
 	others := slices.DeleteFunc(slices.Clone(inNeutron), func(p Port) bool {
 		return n.Status.Router != nil && p.DeviceID == n.Status.Router.ID ||
-			slices.ContainsFunc(on, func(o cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
+			slices.ContainsFunc(on, func(o *cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
 	})
 	return known.build(n, on, others)
 }
 
 // Used gives how many addresses of a subnet are in use, by its status or by the ports on the network, whichever are
 // more; nil if the status does not say. The status is written after a twentieth of the addresses has changed.
-func Used(s cloudteamv1.SubnetStatus, on []cloudteamv1.NetworkPort, others []Port) *int64 {
+func Used(s cloudteamv1.SubnetStatus, on []*cloudteamv1.NetworkPort, others []Port) *int64 {
 	if s.UsedAddresses == nil || s.TotalAddresses == nil {
 		return s.UsedAddresses
 	}
 	var seen int64
-	for i := range on {
-		for _, a := range on[i].Status.Addresses {
+	for _, p := range on {
+		for _, a := range p.Status.Addresses {
 			if a.SubnetID == s.ID {
 				seen++
 			}
@@ -203,7 +203,7 @@ func Used(s cloudteamv1.SubnetStatus, on []cloudteamv1.NetworkPort, others []Por
 	return new(max(*s.UsedAddresses, min(seen, *s.TotalAddresses)))
 }
 
-func (k Known) build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, others []Port) *Node {
+func (k Known) build(n *cloudteamv1.Network, on []*cloudteamv1.NetworkPort, others []Port) *Node {
 	root := &Node{Kind: "Network", Name: n.Namespace + "/" + n.Name, Problem: problemOf(n.Status.Conditions),
 		Warning: warningOf(n.Status.Conditions), Info: n.Status.NetworkID}
 	at := root
@@ -225,9 +225,9 @@ func (k Known) build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, other
 		subnets []string
 	}
 	var ports []port // that have no place in the tree yet
-	for i := range on {
-		p := port{Node: k.portNode(&on[i])}
-		for _, a := range on[i].Status.Addresses {
+	for _, own := range on {
+		p := port{Node: k.portNode(own)}
+		for _, a := range own.Status.Addresses {
 			p.subnets = append(p.subnets, a.SubnetID)
 		}
 		ports = append(ports, p)

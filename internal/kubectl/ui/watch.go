@@ -232,24 +232,24 @@ func (w *World) build(key string) *tree.Node {
 		return nil
 	}
 	n := stored.(*cloudteamv1.Network)
-	var on []cloudteamv1.NetworkPort
-	found, _ := w.ports.GetIndexer().ByIndex(byNetwork, key) // the index exists
-	for _, p := range found {
-		on = append(on, *p.(*cloudteamv1.NetworkPort))
-	}
-	slices.SortFunc(on, func(a, b cloudteamv1.NetworkPort) int {
-		return bytes.Compare([]byte(a.Namespace+"/"+a.Name), []byte(b.Namespace+"/"+b.Name))
-	})
+	on := found[*cloudteamv1.NetworkPort](w.ports, byNetwork, key)
 	return tree.Build(n, on, tree.Known{Pod: w.pod, FloatingIPs: w.leadingTo}, w.others[n.Status.NetworkID])
 }
 
 // leadingTo are the FloatingIPs that name a port.
-func (w *World) leadingTo(port types.NamespacedName) (all []*cloudteamv1.FloatingIP) {
-	found, _ := w.floating.GetIndexer().ByIndex(byPort, port.String()) // the index exists
-	for _, f := range found {
-		all = append(all, f.(*cloudteamv1.FloatingIP))
+func (w *World) leadingTo(port types.NamespacedName) []*cloudteamv1.FloatingIP {
+	return found[*cloudteamv1.FloatingIP](w.floating, byPort, port.String())
+}
+
+// found are the objects of an informer that an index has for a key, in the order of their names.
+func found[T metav1.Object](in cache.SharedIndexInformer, index, key string) (all []T) {
+	objs, _ := in.GetIndexer().ByIndex(index, key) // the index exists
+	for _, o := range objs {
+		all = append(all, o.(T))
 	}
-	slices.SortFunc(all, func(a, b *cloudteamv1.FloatingIP) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b T) int {
+		return cmp.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
 	return all
 }
 
@@ -304,9 +304,8 @@ func (w *World) followPods(namespace string) {
 		return []string{string(o.(*corev1.Pod).UID)}, nil
 	}}, func(o any) (keys []string) {
 		pod := o.(*corev1.Pod)
-		ports, _ := w.ports.GetIndexer().ByIndex(byUser, string(pod.UID))
-		for _, p := range ports {
-			keys = append(keys, p.(*cloudteamv1.NetworkPort).Network().String())
+		for _, p := range found[*cloudteamv1.NetworkPort](w.ports, byUser, string(pod.UID)) {
+			keys = append(keys, p.Network().String())
 		}
 		return keys
 	})

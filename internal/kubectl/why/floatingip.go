@@ -181,7 +181,7 @@ func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
 	}
 	for _, f := range w.allFloatingIPs(p.Namespace) {
 		if f.UID != but && f.Status.PortID != "" && f.Status.PortID == p.Status.PortID {
-			return []Link{{Object: ask.Of(&f), Reason: hasFloatingIP,
+			return []Link{{Object: ask.Of(f), Reason: hasFloatingIP,
 				Message: "Its address " + f.Status.Address + " is associated with the port."}}
 		}
 	}
@@ -189,8 +189,8 @@ func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
 }
 
 // allFloatingIPs are the FloatingIPs that the user may see: of all namespaces, or else of one.
-func (w *walk) allFloatingIPs(own string) []cloudteamv1.FloatingIP {
-	return ask.Visible[cloudteamv1.FloatingIP](w.ctx, w.Cluster, KindFloatingIP, own)
+func (w *walk) allFloatingIPs(own string) []*cloudteamv1.FloatingIP {
+	return ask.Visible[*cloudteamv1.FloatingIP](w.ctx, w.Cluster, KindFloatingIP, own)
 }
 
 func floatingIPWell(f *cloudteamv1.FloatingIP) string {

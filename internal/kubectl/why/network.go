@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -158,8 +159,8 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	if len(ports) == 0 {
 		return w.namedUser(n, message)
 	}
-	slices.SortStableFunc(ports, func(a, b cloudteamv1.NetworkPort) int {
-		bound := func(p cloudteamv1.NetworkPort) int {
+	slices.SortStableFunc(ports, func(a, b *cloudteamv1.NetworkPort) int {
+		bound := func(p *cloudteamv1.NetworkPort) int {
 			if p.Status.BoundTo != nil {
 				return 0
 			}
@@ -171,8 +172,12 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	if len(ports) > 1 {
 		w.warnings = append(w.warnings, fmt.Sprintf("%d more NetworkPorts are on the Network.", len(ports)-1))
 	}
-	l := Link{Object: ask.Of(&port), Reason: inUseBy, Message: "Its port is on the network."}
-	return append([]Link{l}, userOf(&port)...)
+	return onNetworkOf(port)
+}
+
+// onNetworkOf shows a port that keeps its Network, and what uses it.
+func onNetworkOf(p *cloudteamv1.NetworkPort) []Link {
+	return append([]Link{{Object: ask.Of(p), Reason: inUseBy, Message: "Its port is on the network."}}, userOf(p)...)
 }
 
 // namedUser shows the port or FloatingIP that a message about a part of a Network names: by its id or that of its
@@ -180,13 +185,13 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 // anybody may choose it. Two external networks may have the same addresses. A floating IP may be that of a port on
 // another Network behind the same router.
 func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
-	for _, p := range w.allPorts(n.Namespace) {
-		of := ask.Of(&p)
+	for _, p := range tree.PortsOf(w.ctx, w.Cluster, n.Namespace) {
 		if f := p.Status.FloatingIP; f != nil && names(message, f.ID) {
-			return []Link{{Object: of, Reason: hasFloatingIP, Message: "Its floating IP " + f.Address + " needs the router."}}
+			return []Link{{Object: ask.Of(p), Reason: hasFloatingIP,
+				Message: "Its floating IP " + f.Address + " needs the router."}}
 		}
 		if names(message, p.Status.PortID) {
-			return append([]Link{{Object: of, Reason: inUseBy, Message: "Its port is on the network."}}, userOf(&p)...)
+			return onNetworkOf(p)
 		}
 	}
 	if !strings.Contains(message, plan.FloatingIPResource) {
@@ -194,7 +199,7 @@ func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	}
 	for _, f := range w.allFloatingIPs(n.Namespace) {
 		if names(message, f.Status.FloatingIPID) {
-			return []Link{{Object: ask.Of(&f), Reason: hasFloatingIP,
+			return []Link{{Object: ask.Of(f), Reason: hasFloatingIP,
 				Message: "Its address " + f.Status.Address + " needs the router."}}
 		}
 	}
@@ -218,15 +223,10 @@ func userOf(p *cloudteamv1.NetworkPort) []Link {
 }
 
 // portsOn are the NetworkPorts on a Network that the user may see.
-func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
-	return slices.DeleteFunc(w.allPorts(n.Namespace), func(p cloudteamv1.NetworkPort) bool {
+func (w *walk) portsOn(n *cloudteamv1.Network) []*cloudteamv1.NetworkPort {
+	return slices.DeleteFunc(tree.PortsOf(w.ctx, w.Cluster, n.Namespace), func(p *cloudteamv1.NetworkPort) bool {
 		return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
 	})
-}
-
-// allPorts are the NetworkPorts that the user may see: of all namespaces, or else of one.
-func (w *walk) allPorts(own string) []cloudteamv1.NetworkPort {
-	return ask.Visible[cloudteamv1.NetworkPort](w.ctx, w.Cluster, KindNetworkPort, own)
 }
 
 // networkFor explains the Network that objects of a namespace want to use. missing says whether one that does not exist

@@ -139,7 +139,7 @@ func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.
 
 // fullSubnets shows the subnets of a Network that serve a port, without a free address by the count that "top" shows,
 // too. on are the ports on the Network.
-func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort, on []cloudteamv1.NetworkPort) []Link {
+func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort, on []*cloudteamv1.NetworkPort) []Link {
 	var counts []string
 	lags := false
 	serves := declare.Serves(n, p.Namespace, consumer.WorkloadOf(p))
@@ -174,13 +174,13 @@ func (w *walk) holderOf(p *cloudteamv1.NetworkPort) []Link {
 		for _, a := range other.Status.Addresses {
 			address, _, _ := strings.Cut(a.Address, "/")
 			if slices.Contains(p.Spec.Addresses, address) {
-				l := Link{Object: ask.Of(&other), Reason: hasAddress, Message: "It has the address " + address + "."}
-				return append([]Link{l}, userOf(&other)...)
+				l := Link{Object: ask.Of(other), Reason: hasAddress, Message: "It has the address " + address + "."}
+				return append([]Link{l}, userOf(other)...)
 			}
 		}
 		if p.Spec.MAC != "" && strings.EqualFold(p.Spec.MAC, other.Status.MAC) {
-			l := Link{Object: ask.Of(&other), Reason: hasAddress, Message: "It has the MAC " + other.Status.MAC + "."}
-			return append([]Link{l}, userOf(&other)...)
+			l := Link{Object: ask.Of(other), Reason: hasAddress, Message: "It has the MAC " + other.Status.MAC + "."}
+			return append([]Link{l}, userOf(other)...)
 		}
 	}
 	return nil

@@ -17,5 +17,5 @@ func TestAddressesInUseAreThoseOfThePorts(t *testing.T) {
 	waits := port
 	port.Status.Addresses = []cloudteamv1.PortAddress{{SubnetID: "s"}}
 	expect.Equal(t, "10.0.0.0/29: 1 of 1 addresses are in use.",
-		fullSubnets(network, &waits, []cloudteamv1.NetworkPort{port, waits})[0].Message, "message")
+		fullSubnets(network, &waits, []*cloudteamv1.NetworkPort{&port, &waits})[0].Message, "message")
 }

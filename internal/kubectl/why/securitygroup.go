@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -52,11 +53,11 @@ func (w *walk) memberOf(g *cloudteamv1.SecurityGroup) []Link {
 			given[types.NamespacedName{Namespace: n.Namespace, Name: n.Name}] = n
 		}
 	}
-	for _, p := range w.allPorts(g.Namespace) {
+	for _, p := range tree.PortsOf(w.ctx, w.Cluster, g.Namespace) {
 		if p.Status.PortID == "" {
 			continue
 		}
-		port := ask.Of(&p)
+		port := ask.Of(p)
 		if p.Namespace == g.Namespace && slices.Contains(p.Spec.SecurityGroupRefs, g.Name) {
 			return []Link{{Object: port, Reason: hasGroup, Message: "Its port is in the group."}}
 		}
