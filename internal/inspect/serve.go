@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"crypto/subtle"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,7 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/webpage"
 )
 
 // Hello is the first message of a stream.
@@ -18,9 +18,6 @@ type Hello struct {
 	// PID is the process's id. A process that was killed and started again has another one, and counts from 1.
 	PID int `json:"pid"`
 }
-
-// heartbeat is how often a stream without events says that it lives.
-const heartbeat = 15 * time.Second
 
 // CheckAddress returns an error for an address that is not on loopback: the events name the objects of all namespaces,
 // and who may connect may read them.
@@ -56,38 +53,18 @@ func (r *Recorder) Serve(token string) http.Handler {
 
 func (r *Recorder) stream(w http.ResponseWriter, q *http.Request) {
 	seq, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // 0 is all
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	to := http.NewResponseController(w)
-	send := func(event string, content any) error {
-		text, err := json.Marshal(content)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
-		return err
-	}
-	err := send("hello", Hello{PID: os.Getpid()})
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
+	to := webpage.NewStream(w, q)
+	err := to.Send("hello", Hello{PID: os.Getpid()})
 	for err == nil {
 		events, changed := r.Since(seq)
 		for _, e := range events {
 			seq = e.Seq
-			if err = send("event", e); err != nil {
+			if err = to.Send("event", e); err != nil {
 				return // the reader is gone
 			}
 		}
-		if err = to.Flush(); err != nil {
-			return
-		}
-		select {
-		case <-changed:
-		case <-tick.C:
-			_, err = fmt.Fprint(w, ": alive\n\n")
-		case <-q.Context().Done():
-			return
-		}
+		_, err = webpage.Await(to, changed)
 	}
 }

@@ -30,12 +30,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-const (
-	// heartbeat is how often a stream without changes says that it lives.
-	heartbeat = 15 * time.Second
-	// patience is how long the details of an object may take.
-	patience = 30 * time.Second
-)
+// patience is how long the details of an object may take.
+const patience = 30 * time.Second
 
 // Server serves the page on loopback, to anyone who has its token.
 type Server struct {
@@ -166,35 +162,13 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 
 // stream sends what the page shows, and then each change, as server-sent events.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	to := http.NewResponseController(w)
-	send := func(event string, content any) error {
-		text, err := json.Marshal(content)
-		if err == nil {
-			_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
-		}
-		return errors.Join(err, to.Flush())
-	}
-	err := send("hello", map[string]string{"context": s.Context, "namespace": s.Namespace})
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
+	to := webpage.NewStream(w, r)
+	err := to.Send("hello", map[string]string{"context": s.Context, "namespace": s.Namespace})
 	for version := int64(0); err == nil; {
 		view, at, changed := s.World.Since(version)
 		version = at
-		if err = send("view", view); err != nil {
-			return // the page is gone
-		}
-		for waits := true; waits && err == nil; {
-			select {
-			case <-changed:
-				waits = false
-			case <-tick.C:
-				if _, err = io.WriteString(w, ": alive\n\n"); err == nil {
-					err = to.Flush()
-				}
-			case <-r.Context().Done():
-				return
-			}
+		if err = to.Send("view", view); err == nil {
+			_, err = webpage.Await(to, changed)
 		}
 	}
 }
@@ -212,26 +186,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer news.Stop()
-	w.Header().Set("Content-Type", "text/event-stream")
-	to := http.NewResponseController(w)
-	tell := func(text string) error {
-		_, err := io.WriteString(w, text)
-		return errors.Join(err, to.Flush())
-	}
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
-	for err := tell(": watching\n\n"); err == nil; {
-		select {
-		case _, more := <-news.ResultChan():
-			if !more {
-				return
-			}
-			err = tell("data: changed\n\n")
-		case <-tick.C:
-			err = tell(": alive\n\n")
-		case <-r.Context().Done():
-			return
+	to := webpage.NewStream(w, r)
+	text, more := ": watching\n\n", true
+	for more && err == nil {
+		if _, err = io.WriteString(to, text); err == nil {
+			more, err = webpage.Await(to, news.ResultChan())
 		}
+		text = "data: changed\n\n"
 	}
 }
 
