@@ -3,7 +3,6 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,40 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-// spellings are those of the kinds of Kubernetes that why knows, by kind.
-var spellings = map[string][]string{
-	why.KindPod:        {"pod", "pods", "po"},
-	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
-	why.KindService:    {"service", "services", "svc"},
-	why.KindNode:       {"node", "nodes", "no"},
-	why.KindNetworkClass: {"networkclass", "networkclasses", "netclass", "networkclass.cloudteam.ztgame.com",
-		"networkclasses.cloudteam.ztgame.com"},
-
-	why.KindStatefulSet:    {"statefulset", "statefulsets", "sts", "statefulsets.apps", "statefulset.apps"},
-	why.KindDaemonSet:      {"daemonset", "daemonsets", "ds", "daemonsets.apps", "daemonset.apps"},
-	why.KindJob:            {"job", "jobs", "jobs.batch", "job.batch"},
-	why.KindVirtualMachine: {"virtualmachine", "virtualmachines", "vm", "vms", "virtualmachines.kubevirt.io"},
-}
-
-// kindSpelled finds a kind that why knows; empty if there is none.
-func kindSpelled(kind string) string {
-	kind = strings.ToLower(kind)
-	plain := strings.TrimSuffix(kind, "."+cloudteamv1.SchemeGroupVersion.Group)
-	for _, k := range kinds.All {
-		if plain == k.Resource.Resource || plain == strings.ToLower(k.Name) || kind == k.Short {
-			return k.Name
-		}
-	}
-	for known, all := range spellings {
-		if slices.Contains(all, kind) {
-			return known
-		}
-	}
-	return ""
-}
 
 func (f *factory) why() *cobra.Command {
 	output := ""
@@ -108,7 +74,7 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 	if err != nil {
 		return why.Object{}, err
 	}
-	known := kindSpelled(kind)
+	known := why.Spelled(kind)
 	if known == "" {
 		return why.Object{}, why.ErrKind(kind)
 	}

@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-
-	"cloudteam.ztgame.com/network-controller/internal/kinds"
-	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 )
 
 // whoElse says that somebody else has to run commands that the user may not run; empty if there are none.
@@ -38,18 +35,13 @@ var verbs = map[string]string{
 
 // groupOf gives the group of the API by resource; empty for one of the core group.
 func groupOf(resource string) string {
-	for _, kind := range kinds.All {
-		if kind.Resource.Resource == resource {
-			return kind.Resource.Group
-		}
-	}
-	switch resource {
-	case "networkclasses":
-		return cloudteam.GroupName
-	case "deployments":
-		return "apps"
-	case "customresourcedefinitions":
+	if resource == "customresourcedefinitions" {
 		return "apiextensions.k8s.io"
+	}
+	for _, s := range spellings() {
+		if s.resource == resource {
+			return s.group
+		}
 	}
 	return ""
 }

@@ -52,13 +52,45 @@ var owners = map[string]schema.GroupKind{
 	KindVirtualMachine: consumer.InstanceKind,
 }
 
+// spelling is how people and commands write a kind.
+type spelling struct {
+	kind, resource, group string
+	short                 []string
+}
+
+// spellings are those of the kinds that Explain knows.
+func spellings() (all []spelling) {
+	for _, k := range kinds.All {
+		all = append(all, spelling{k.Name, k.Resource.Resource, k.Resource.Group, []string{k.Short}})
+	}
+	return append(all, spelling{KindPod, "pods", "", []string{"po"}},
+		spelling{KindDeployment, "deployments", "apps", []string{"deploy"}},
+		spelling{KindStatefulSet, "statefulsets", "apps", []string{"sts"}},
+		spelling{KindDaemonSet, "daemonsets", "apps", []string{"ds"}}, spelling{KindJob, "jobs", "batch", nil},
+		spelling{KindVirtualMachine, "virtualmachines", "kubevirt.io", []string{"vm", "vms"}},
+		spelling{KindService, "services", "", []string{"svc"}}, spelling{KindNode, "nodes", "", []string{"no"}},
+		spelling{KindNetworkClass, "networkclasses", cloudteamv1.SchemeGroupVersion.Group, []string{"netclass"}})
+}
+
 // Kinds are those that Explain knows, in lower case.
 func Kinds() (all []string) {
-	for _, k := range kinds.All {
-		all = append(all, strings.ToLower(k.Name))
+	for _, s := range spellings() {
+		all = append(all, strings.ToLower(s.kind))
 	}
-	return append(all, "pod", "deployment", "statefulset", "daemonset", "job", "virtualmachine", "service", "node",
-		"networkclass")
+	return all
+}
+
+// Spelled finds the kind that a user means, with or without its group; empty if Explain does not know it.
+func Spelled(word string) string {
+	word = strings.ToLower(word)
+	name, group, _ := strings.Cut(word, ".")
+	for _, s := range spellings() {
+		is := name == s.resource || name == strings.ToLower(s.kind)
+		if is && (group == "" || group == s.group) || slices.Contains(s.short, word) {
+			return s.kind
+		}
+	}
+	return ""
 }
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
