@@ -13,12 +13,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -159,6 +161,19 @@ var adviceFor = map[string]map[string]advice{
 
 // getter is the Get of a client, for objects of the API type T.
 type getter[T any] = func(context.Context, string, metav1.GetOptions) (T, error)
+
+// gone ends the question when the object that it is about cannot be read.
+func gone(of Object, err error) error {
+	switch {
+	case ask.NoKind(err):
+		return fmt.Errorf("the API server does not serve %ss: install the CRDs (%s)", of.Kind, crd.Install)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s does not exist: check the name, and the namespace (-n)", of)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("you may not read %s: ask for the right \"get\" (docs/security.md lists the roles): %w", of, err)
+	}
+	return fmt.Errorf("reading %s: %w", of, err)
+}
 
 // begin reads an object of the API type T and explains it.
 func begin[T any](get func(*walk, Object) getter[T], explain func(*walk, T) ([]Link, string)) start {
