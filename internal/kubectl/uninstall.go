@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
@@ -160,24 +161,23 @@ func (l *leaver) leave(ctx context.Context, all []leaving) error {
 // delete has an object's resources stay, and deletes it as it is then: if somebody changes it in between, its
 // resources may not stay any more, and both are done again.
 func (l *leaver) delete(ctx context.Context, kind kinds.Kind, obj kinds.Object) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return l.deleteOnce(ctx, kind, obj) })
-}
-
-func (l *leaver) deleteOnce(ctx context.Context, kind kinds.Kind, obj kinds.Object) error {
 	in := kind.In(l.cluster.Networks, obj.GetNamespace())
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": obj.GetUID()}, // not another one of this name
 		"spec":     map[string]any{"deletionPolicy": cloudteamv1.DeletionPolicyRetain},
 	})
-	var kept kinds.Object
-	if err == nil {
-		kept, err = in.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = in.Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		kept, err := in.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+		return in.Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 			UID: new(kept.GetUID()), ResourceVersion: new(kept.GetResourceVersion()),
 		}})
-	}
+	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -189,27 +189,20 @@ const leavePause = time.Second
 
 // await returns when no object of a kind is left.
 func (l *leaver) await(ctx context.Context, kind kinds.Kind) error {
-	until := time.Now().Add(l.timeout)
-	for {
-		left, err := ask.Everywhere(ctx, l.cluster, kind.Name)
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		if !time.Now().Before(until) {
-			first := left[0]
-			reason := "nothing says why"
-			if ready := meta.FindStatusCondition(kind.Status(first).Conditions, cloudteamv1.ConditionReady); ready != nil {
-				reason = ready.Message
-			}
-			return fmt.Errorf("%d %ss are not gone, such as %s/%s: %s Mend that, and run the same command again",
-				len(left), kind.Name, first.GetNamespace(), first.GetName(), reason)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(leavePause):
-		}
+	var left []kinds.Object
+	err := wait.PollUntilContextTimeout(ctx, leavePause, l.timeout, true, func(context.Context) (gone bool, err error) {
+		left, err = ask.Everywhere(ctx, l.cluster, kind.Name)
+		return err == nil && len(left) == 0, err
+	})
+	if len(left) == 0 || ctx.Err() != nil {
+		return err
 	}
+	first, reason := left[0], "nothing says why"
+	if ready := meta.FindStatusCondition(kind.Status(first).Conditions, cloudteamv1.ConditionReady); ready != nil {
+		reason = ready.Message
+	}
+	return fmt.Errorf("%d %ss are not gone, such as %s/%s: %s Mend that, and run the same command again",
+		len(left), kind.Name, first.GetNamespace(), first.GetName(), reason)
 }
 
 func (l *leaver) printLeaving(all []leaving) error {

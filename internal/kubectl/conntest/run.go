@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
@@ -228,22 +229,17 @@ func (t *test) await(ctx context.Context, far func(*test, *member) bool) error {
 // poll calls check until it reports true, and gives false when time is up. An error counts when time is up, too: the
 // API server may fail to answer once. Only that the user may not ask ends it at once.
 func (t *test) poll(ctx context.Context, limit time.Duration, check func() (bool, error)) (bool, error) {
-	ticker, over := time.NewTicker(interval), time.NewTimer(limit)
-	defer ticker.Stop()
-	defer over.Stop()
-	for {
-		done, err := check()
-		if done && err == nil || apierrors.IsForbidden(err) {
-			return done, err
+	var last error
+	ended := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(context.Context) (done bool, err error) {
+		if done, last = check(); apierrors.IsForbidden(last) {
+			return false, last
 		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-over.C:
-			return false, err
-		case <-ticker.C:
-		}
+		return done && last == nil, nil
+	})
+	if ended != nil && ctx.Err() != nil {
+		last = ctx.Err()
 	}
+	return ended == nil, last
 }
 
 // look reads the Pods.

@@ -150,10 +150,10 @@ func (a *Agent) look(ctx context.Context) (surroundings, error) {
 	return s, nil
 }
 
-// ready says why the agent cannot plug anything now.
-func (a *Agent) ready(ctx context.Context) error {
+// ready is look, and says why the agent cannot plug anything now.
+func (a *Agent) ready(ctx context.Context) (surroundings, error) {
 	if !a.synced() {
-		return errors.New("the NetworkPorts of this node are not read yet; " +
+		return surroundings{}, errors.New("the NetworkPorts of this node are not read yet; " +
 			"look at the agent's log, and at its ClusterRole and the CRD if it lasts")
 	}
 	s, err := a.look(ctx)
@@ -163,7 +163,7 @@ func (a *Agent) ready(ctx context.Context) error {
 	if err == nil && s.Down != "" {
 		err = fmt.Errorf("%s; interfaces on this node cannot be attached; set it up", s.Down)
 	}
-	return err
+	return s, err
 }
 
 // Run repairs until ctx is done: at start, after events, and each minute.
@@ -213,10 +213,7 @@ func (a *Agent) patience() time.Duration { return min(a.wait, silenceLimit) }
 
 // status answers whether the next ADD can succeed.
 func (a *Agent) status(ctx context.Context) (*agentapi.Status, error) {
-	if err := a.ready(ctx); err != nil {
-		return nil, agentapi.Errorf(agentapi.CodeNotAvailable, "%v", err)
-	}
-	s, err := a.look(ctx)
+	s, err := a.ready(ctx)
 	if err != nil {
 		return nil, agentapi.Errorf(agentapi.CodeNotAvailable, "%v", err)
 	}

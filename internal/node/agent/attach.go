@@ -219,7 +219,7 @@ func (a *Agent) await(
 			p, err = next, nil
 		}
 		if err == nil {
-			if err = a.ready(ctx); err == nil {
+			if _, err = a.ready(ctx); err == nil {
 				return p, next != nil, nil
 			}
 			err = agentapi.Errorf(agentapi.CodeTryAgain, "%v", err)
