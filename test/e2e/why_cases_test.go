@@ -103,7 +103,7 @@ func importCases() map[string]reasonCase {
 			id, subnet := handMade(w.T, w.tenant, w.net+"-by-hand", nil)
 			w.tenant.Update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})
 			w.network(imports(id))
-		}, theNetwork, ofTheNetwork + "ImportMismatch", "spec.import.overwrite"},
+		}, theNetwork, ofTheNetwork + "ImportMismatch", "set import.overwrite to true"},
 		cloudteamv1.ReasonAlreadyOwned: {func(w *trouble) {
 			id := w.ready()
 			spec := example()
@@ -113,7 +113,7 @@ func importCases() map[string]reasonCase {
 		cloudteamv1.ReasonProjectMismatch: {func(w *trouble) {
 			id, _ := handMade(w.T, w.admin, w.net+"-shared", resource{"shared": true})
 			w.network(imports(id))
-		}, theNetwork, ofTheNetwork + "ProjectMismatch", "the network's own project"},
+		}, theNetwork, ofTheNetwork + "ProjectMismatch", "Use credentials for the former"},
 	}
 }
 

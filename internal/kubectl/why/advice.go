@@ -86,15 +86,12 @@ var advices = map[string]advice{
 		"Compare spec.import.id or spec.import.filter with \"" + osc.Networks + "\" of the same project. The import cannot " +
 			"change: delete this Network and create one with the right id.", nil},
 	cloudteamv1.ReasonImportAmbiguous: run(osc.Networks),
-	cloudteamv1.ReasonImportMismatch: {
-		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
-		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
-	cloudteamv1.ReasonProjectMismatch: {
-		"Name credentials of the network's own project in spec.cloud, or set managementPolicy Observe.", nil},
-	cloudteamv1.ReasonInvalidSpec:   run(edit),
-	cloudteamv1.ReasonRejected:      run(edit),
-	cloudteamv1.ReasonForbidden:     run(edit),
-	cloudteamv1.ReasonQuotaExceeded: run("kubectl network doctor"),
+	cloudteamv1.ReasonImportMismatch:  run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"),
+	cloudteamv1.ReasonProjectMismatch: run(edit),
+	cloudteamv1.ReasonInvalidSpec:     run(edit),
+	cloudteamv1.ReasonRejected:        run(edit),
+	cloudteamv1.ReasonForbidden:       run(edit),
+	cloudteamv1.ReasonQuotaExceeded:   run("kubectl network doctor"),
 	cloudteamv1.ReasonCloudUnavailable: {
 		"Wait, or have the cloud's operator look at Neutron and Keystone. The controller continues by itself.",
 		[]string{osc.Networks}},

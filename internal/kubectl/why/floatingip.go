@@ -66,8 +66,6 @@ var adviceForFloatingIPs = map[string]advice{
 			"cannot change: delete this FloatingIP and create one with the right id.", nil},
 	cloudteamv1.ReasonImportAmbiguous: run(osc.FloatingIPs),
 	cloudteamv1.ReasonImportMismatch:  run(osc.LongFloatingIPs),
-	cloudteamv1.ReasonProjectMismatch: {
-		"Name credentials of the floating IP's own project in spec.cloud, or set managementPolicy Observe.", nil},
 	cloudteamv1.ReasonRejected: {
 		"An externalNetwork that is wrong cannot change: delete the FloatingIP and create one with the right name, or " +
 			"correct the Service's annotation if a Service made it.",

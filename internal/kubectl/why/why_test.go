@@ -273,8 +273,8 @@ func questions() (all []question) {
 		objects: on(network("True", "Paused"), port("web-a", "False", "Conflict")),
 		chain:   "NetworkPort shop/web-a Conflict > Network shop/frontend Paused"})
 	for reason, remedy := range map[string]string{
-		"ImportNotFound": "spec.import.id", "ImportAmbiguous": "", "ImportMismatch": "overwrite", "AlreadyOwned": "",
-		"ProjectMismatch": "spec.cloud", "InvalidSpec": "", "Rejected": "",
+		"ImportNotFound": "spec.import.id", "ImportAmbiguous": "", "ImportMismatch": "", "AlreadyOwned": "",
+		"ProjectMismatch": "", "InvalidSpec": "", "Rejected": "",
 		"Forbidden": "", "QuotaExceeded": "", "CloudUnavailable": "Neutron and Keystone",
 		"RateLimited": "", "Pending": "", "IdentityDisputed": "", "Conflict": "Wait a minute",
 		"Blocked": "", "OwnershipLost": "", "NotConverged": "",
