@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/osc"
@@ -62,16 +63,6 @@ type listed struct {
 // Key implements client.Identified.
 func (l listed) Key() string { return l.ID }
 
-// attached is a router's interface.
-type attached struct {
-	ID        string `json:"id"`
-	NetworkID string `json:"network_id"`
-	RouterID  string `json:"device_id"`
-}
-
-// Key implements client.Identified.
-func (a attached) Key() string { return a.ID }
-
 // Skipped counts the networks that were not asked for: those of objects that exist, and those of other clusters.
 type Skipped struct{ Managed, Others int }
 
@@ -88,7 +79,7 @@ func Export(
 	if err != nil {
 		return nil, skipped, err
 	}
-	interfaces, err := client.List[attached](ctx, cloud, "list ports", client.Collection{One: "port", Many: "ports"},
+	interfaces, err := client.List[tree.Port](ctx, cloud, "list ports", client.Collection{One: "port", Many: "ports"},
 		url.Values{"device_owner": {"network:router_interface", "network:ha_router_replicated_interface",
 			"network:router_interface_distributed"}, "fields": {"id", "network_id", "device_id"}})
 	if err != nil {
@@ -136,7 +127,7 @@ func Export(
 }
 
 // note adds what no Network says. orphan is true if the network bears the marker of an object that is gone.
-func (e *Exported) note(n listed, interfaces []attached, orphan bool) {
+func (e *Exported) note(n listed, interfaces []tree.Port, orphan bool) {
 	if len(n.Segments) > 1 {
 		e.Notes = append(e.Notes, fmt.Sprintf("It has %d segments, which a Network does not declare. They stay.",
 			len(n.Segments)))
@@ -146,14 +137,14 @@ func (e *Exported) note(n listed, interfaces []attached, orphan bool) {
 	}
 	routers := map[string]bool{}
 	for _, i := range interfaces {
-		if i.NetworkID == n.ID && !routers[i.RouterID] {
-			routers[i.RouterID] = true
-			note := "Router " + i.RouterID + " serves it. It stays, and the Network does not manage it: an import takes over " +
+		if i.NetworkID == n.ID && !routers[i.DeviceID] {
+			routers[i.DeviceID] = true
+			note := "Router " + i.DeviceID + " serves it. It stays, and the Network does not manage it: an import takes over " +
 				"no router (docs/router.md)."
 			if orphan {
-				note = "Router " + i.RouterID + " serves it. An import takes over no router (docs/router.md). If it bears " +
+				note = "Router " + i.DeviceID + " serves it. An import takes over no router (docs/router.md). If it bears " +
 					"a marker of an object that is gone, the controller removes it. To keep it, remove its marker, too: " +
-					osc.DescribeRouter(i.RouterID, "")
+					osc.DescribeRouter(i.DeviceID, "")
 			}
 			e.Notes = append(e.Notes, note)
 		}
