@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
@@ -25,17 +26,9 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 	effect := fmt.Sprintf("the interface %s of Pod %s/%s cannot be attached yet", r.IfName, r.PodNamespace, r.PodName)
 	remedy := fmt.Sprintf("retrying; see the condition Attached in `kubectl get networkports -n %s -o yaml`",
 		r.PodNamespace)
-	found, err := a.ports.ByIndex(byPod, string(r.PodUID))
-	if err != nil {
-		return nil, err
-	}
-	var own []*cloudteamv1.NetworkPort
-	for _, object := range found {
-		p, ok := object.(*cloudteamv1.NetworkPort)
-		if ok && p.Namespace == r.PodNamespace && p.Status.BoundTo.Kind == "Pod" && r.PodUID != "" {
-			own = append(own, p)
-		}
-	}
+	own := slices.DeleteFunc(portsOf(a.ports, r), func(p *cloudteamv1.NetworkPort) bool {
+		return p.Status.BoundTo.Kind != "Pod"
+	})
 	if len(own) == 0 {
 		return nil, agentapi.Errorf(agentapi.CodeTryAgain,
 			"no NetworkPort of the Pod is prepared for node %s; %s; %s; if the Pod has no NetworkPort, name a Network in its "+
@@ -86,6 +79,18 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 			"retrying", p.Name, attachment.Mode, a.node, effect)
 	}
 	return p, nil
+}
+
+// portsOf are the ports of the Pod of a request, by an index of Agent.
+func portsOf(index cache.Indexer, r agentapi.Request) (ports []*cloudteamv1.NetworkPort) {
+	found, _ := index.ByIndex(byPod, string(r.PodUID)) // the index exists
+	for _, object := range found {
+		p, ok := object.(*cloudteamv1.NetworkPort)
+		if ok && p.Namespace == r.PodNamespace && r.PodUID != "" {
+			ports = append(ports, p)
+		}
+	}
+	return ports
 }
 
 // isID reports whether a cloud's id of a port is of the usual form. It becomes a part of an interface's name.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -18,23 +19,13 @@ import (
 // standby returns the port that the Pod of an interface gets next, by what the controller says of it; nil if there is
 // none, or none on this node, or several to choose from.
 func (a *Agent) standby(r agentapi.Request) *cloudteamv1.NetworkPort {
-	found, err := a.standbys.ByIndex(byPod, string(r.PodUID))
-	if err != nil || r.PodUID == "" {
+	ports := slices.DeleteFunc(portsOf(a.standbys, r), func(p *cloudteamv1.NetworkPort) bool {
+		return p.Status.Standby.Node != a.node || !isID(p.Status.PortID) || r.MAC != "" && !sameMAC(p.Status.MAC, r.MAC)
+	})
+	if len(ports) != 1 {
 		return nil
 	}
-	var chosen *cloudteamv1.NetworkPort
-	for _, object := range found {
-		p, ok := object.(*cloudteamv1.NetworkPort)
-		if !ok || p.Namespace != r.PodNamespace || p.Status.Standby.Node != a.node || !isID(p.Status.PortID) ||
-			r.MAC != "" && !sameMAC(p.Status.MAC, r.MAC) {
-			continue
-		}
-		if chosen != nil {
-			return nil
-		}
-		chosen = p
-	}
-	return chosen
+	return ports[0]
 }
 
 // prepareStandby says what the plugin makes of a port that the Pod gets next.
