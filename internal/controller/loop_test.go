@@ -102,75 +102,12 @@ func object(name, resourceVersion string, generation int64) *cloudteamv1.Network
 	}}
 }
 
+// TestHandlerPutsKeysOnTheQueue has events of the synced kind, and of another one whose label names the key that it
+// affects.
 func TestHandlerPutsKeysOnTheQueue(t *testing.T) {
-	for name, c := range map[string]struct {
-		event func(h cache.ResourceEventHandler)
-		want  []cache.ObjectName
-	}{
-		"an object that is there at the first list": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(object("a", "1", 1), true) }, []cache.ObjectName{keyA}},
-		"an object that comes later": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(object("a", "1", 1), false) }, []cache.ObjectName{keyA}},
-		"an update of the spec": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "2", 2)) },
-			[]cache.ObjectName{keyA}},
-		"an update of the status alone": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "2", 1)) },
-			[]cache.ObjectName{keyA}},
-		"a resync is dropped": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "1", 1)) }, nil},
-		"a deletion": {
-			func(h cache.ResourceEventHandler) { h.OnDelete(object("a", "1", 1)) }, []cache.ObjectName{keyA}},
-		"a tombstone with the object": {
-			func(h cache.ResourceEventHandler) {
-				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/a", Obj: object("a", "1", 1)})
-			}, []cache.ObjectName{keyA}},
-		"a tombstone without the object": {
-			func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/a"}) },
-			[]cache.ObjectName{keyA}},
-		"a tombstone with a key that is none": {
-			func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "a/b/c"}) }, nil},
-		"two events of one object are one key": {
-			func(h cache.ResourceEventHandler) {
-				h.OnAdd(object("a", "1", 1), false)
-				h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
-				h.OnDelete(object("a", "2", 2))
-			}, []cache.ObjectName{keyA}},
-		"junk": {
-			func(h cache.ResourceEventHandler) {
-				for _, junk := range []any{nil, 1, "team/a", struct{}{}, errors.New("x")} {
-					h.OnAdd(junk, false)
-					h.OnUpdate(junk, junk)
-					h.OnDelete(junk)
-				}
-			}, nil},
-		"junk that becomes an object": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate("junk", object("a", "1", 1)) }, []cache.ObjectName{keyA}},
-		"an object that becomes junk": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), "junk") }, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBench(t, func(t *testing.T, b *bench) {
-				c.event(b.loop.Handler())
-				var got []cache.ObjectName
-				for b.loop.Len() > 0 {
-					key, _ := b.loop.queue.Get()
-					b.loop.queue.Done(key)
-					got = append(got, key)
-				}
-				if !slices.Equal(got, c.want) {
-					t.Errorf("keys %v, want %v", got, c.want)
-				}
-			})
-		})
-	}
-}
-
-func TestHandlerOfAnotherKindPutsTheKeysThatItConcernsOnTheQueue(t *testing.T) {
 	keyC := cache.NewObjectName("team", "c")
-	// What the objects of the other kind concern is told by their label.
-	concerning := func(name, version string, generation int64) *cloudteamv1.Network {
-		obj := object("other", version, generation)
+	affecting := func(name, version string) *cloudteamv1.Network {
+		obj := object("other", version, 1)
 		obj.Labels = map[string]string{"for": name}
 		return obj
 	}
@@ -182,29 +119,59 @@ func TestHandlerOfAnotherKindPutsTheKeysThatItConcernsOnTheQueue(t *testing.T) {
 		return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), name)}
 	}
 	for name, c := range map[string]struct {
-		event func(h cache.ResourceEventHandler)
+		event func(h, ofOthers cache.ResourceEventHandler)
 		want  []cache.ObjectName
 	}{
-		"an object that comes": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(concerning("a", "1", 1), false) }, []cache.ObjectName{keyA}},
-		"an object that concerns nobody": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(object("other", "1", 1), false) }, nil},
-		"an update of the status": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("a", "2", 1)) },
+		"an object that is there at the first list": {
+			func(h, _ cache.ResourceEventHandler) { h.OnAdd(object("a", "1", 1), true) }, []cache.ObjectName{keyA}},
+		"an update of the spec": {
+			func(h, _ cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "2", 2)) },
 			[]cache.ObjectName{keyA}},
-		"an update that concerns another key from now on": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("c", "2", 1)) },
-			[]cache.ObjectName{keyA, keyC}},
+		"an update of the status alone": {
+			func(h, _ cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "2", 1)) },
+			[]cache.ObjectName{keyA}},
 		"a resync is dropped": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("a", "1", 1)) }, nil},
-		"a tombstone with the object": {
-			func(h cache.ResourceEventHandler) {
-				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/other", Obj: concerning("a", "1", 1)})
+			func(h, _ cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), object("a", "1", 1)) }, nil},
+		"a deletion": {
+			func(h, _ cache.ResourceEventHandler) { h.OnDelete(object("a", "1", 1)) }, []cache.ObjectName{keyA}},
+		"a tombstone without the object": {
+			func(h, _ cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/a"}) },
+			[]cache.ObjectName{keyA}},
+		"a tombstone with a key that is none": {
+			func(h, _ cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "a/b/c"}) }, nil},
+		"two events of one object are one key": {
+			func(h, _ cache.ResourceEventHandler) {
+				h.OnAdd(object("a", "1", 1), false)
+				h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
+			}, []cache.ObjectName{keyA}},
+		"junk": {
+			func(h, _ cache.ResourceEventHandler) {
+				for _, junk := range []any{nil, 1, "team/a", struct{}{}, errors.New("x")} {
+					h.OnAdd(junk, false)
+					h.OnUpdate(junk, junk)
+					h.OnDelete(junk)
+				}
+			}, nil},
+		"junk that becomes an object": {
+			func(h, _ cache.ResourceEventHandler) { h.OnUpdate("junk", object("a", "1", 1)) }, []cache.ObjectName{keyA}},
+		"an object that becomes junk": {
+			func(h, _ cache.ResourceEventHandler) { h.OnUpdate(object("a", "1", 1), "junk") }, nil},
+		"another kind's object that affects none": {
+			func(_, h cache.ResourceEventHandler) { h.OnAdd(object("other", "1", 1), false) }, nil},
+		"another kind's status": {
+			func(_, h cache.ResourceEventHandler) { h.OnUpdate(affecting("a", "1"), affecting("a", "2")) },
+			[]cache.ObjectName{keyA}},
+		"another kind's update affects the key before and the key after": {
+			func(_, h cache.ResourceEventHandler) { h.OnUpdate(affecting("a", "1"), affecting("c", "2")) },
+			[]cache.ObjectName{keyA, keyC}},
+		"another kind's tombstone with the object": {
+			func(_, h cache.ResourceEventHandler) {
+				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/other", Obj: affecting("a", "1")})
 			}, []cache.ObjectName{keyA}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBench(t, func(t *testing.T, b *bench) {
-				c.event(b.loop.HandlerOf(keysOf))
+				c.event(b.loop.Handler(), b.loop.HandlerOf(keysOf))
 				var got []cache.ObjectName
 				for b.loop.Len() > 0 {
 					key, _ := b.loop.queue.Get()
@@ -655,16 +622,6 @@ func TestRunCancelsWhatOutlastsTheDrain(t *testing.T) {
 	})
 }
 
-func TestRunReturnsAtOnceWhenIdle(t *testing.T) {
-	onBench(t, func(t *testing.T, b *bench) {
-		stop := b.run(8)
-		pass(time.Hour)
-		began := time.Now()
-		stop()
-		expect.Equal(t, time.Duration(0), virtual.Since(began), "how long it took")
-	})
-}
-
 func TestRunRefusesToRunWithoutWorkers(t *testing.T) {
 	for _, workers := range []int{0, -1} {
 		onBench(t, func(t *testing.T, b *bench) {
@@ -672,48 +629,4 @@ func TestRunRefusesToRunWithoutWorkers(t *testing.T) {
 			expect.ErrorSays(t, err, "test")
 		})
 	}
-}
-
-func TestManyKeysUnderLoad(t *testing.T) {
-	onBench(t, func(t *testing.T, b *bench) {
-		failed := map[cache.ObjectName]bool{}
-		running := map[cache.ObjectName]bool{}
-		b.does = func(_ context.Context, key cache.ObjectName) (Result, error) {
-			b.mu.Lock()
-			if running[key] {
-				t.Errorf("syncs of %s overlap", key)
-			}
-			running[key] = true
-			fail := !failed[key]
-			failed[key] = true
-			b.mu.Unlock()
-			<-time.After(time.Millisecond)
-			b.mu.Lock()
-			running[key] = false
-			b.mu.Unlock()
-			if fail {
-				return Result{}, errors.New("first time")
-			}
-			return Result{}, nil
-		}
-		b.run(16)
-		handler := b.loop.Handler()
-		var wg sync.WaitGroup
-		for n := range 4 {
-			wg.Go(func() {
-				for i := range 200 {
-					obj := object(fmt.Sprint("n", i), fmt.Sprint(n), int64(n+1))
-					handler.OnAdd(obj, false)
-					handler.OnUpdate(obj, object(obj.Name, fmt.Sprint(n+10), int64(n+1)))
-				}
-			})
-		}
-		wg.Wait()
-		pass(time.Minute)
-		for i := range 200 {
-			if n := len(b.at(cache.NewObjectName("team", fmt.Sprint("n", i)))); n < 2 {
-				t.Errorf("n%d was synced %d times, want a failure and a success at least", i, n)
-			}
-		}
-	})
 }

@@ -107,21 +107,6 @@ func TestACloudThatHangsLeavesWorkersToOtherClouds(t *testing.T) {
 	})
 }
 
-func TestANamespaceFindsAWorkerInABusyCloud(t *testing.T) {
-	onBench(t, func(t *testing.T, b *bench) {
-		b.loop.ServeBackends(func(cache.ObjectName) string { return "shared" })
-		b.hang(func(key cache.ObjectName) bool { return key.Namespace != "quiet" })
-		b.run(100)
-		for n := range 10 {
-			b.loop.Enqueue(keysIn(fmt.Sprint("noisy", n), 100)...)
-		}
-		synctest.Wait()
-		b.loop.Enqueue(keysIn("quiet", 10)...)
-		synctest.Wait()
-		expect.Equal(t, 10, b.count("quiet"), "keys that were synced")
-	})
-}
-
 func TestKeysTakeTurnsByNamespace(t *testing.T) {
 	onBench(t, func(t *testing.T, b *bench) {
 		b.does = func(context.Context, cache.ObjectName) (Result, error) {

@@ -49,6 +49,26 @@ func TestAStandbyQueuesNothingAndLooksAtEverythingOnceItRuns(t *testing.T) {
 	})
 }
 
+func TestRunWaitsForTheFirstListOfEachInformer(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		filled, _ := informerOf(t, object("a", "1", 1))
+		source := fcache.NewFakeControllerSource()
+		t.Cleanup(source.Shutdown)
+		late := cache.NewSharedIndexInformer(source, &cloudteamv1.Network{}, 0, cache.Indexers{})
+		err := errors.Join(b.loop.Watch(filled, b.loop.Handler()), b.loop.Watch(late, b.loop.Handler()))
+		expect.NoError(t, err)
+		b.run(1)
+		pass(time.Minute)
+		b.wantSyncs(keyA, 0)
+		if b.loop.HasSynced() {
+			t.Error("synced though an informer is not")
+		}
+		go late.RunWithContext(t.Context())
+		pass(time.Second)
+		b.wantSyncs(keyA, 1)
+	})
+}
+
 func TestSyncsDoNotWaitForAnOptionalInformer(t *testing.T) {
 	onBench(t, func(t *testing.T, b *bench) {
 		informer, _ := informerOf(t, object("a", "1", 1))
