@@ -1,12 +1,10 @@
 package managed_test
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -18,25 +16,6 @@ func pooled() *cloudteamv1.Network {
 	obj := example()
 	obj.Spec.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "office"}
 	return obj
-}
-
-func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.WantState("Ready=True Available")
-		shown := w.status().Subnets
-		if len(shown) != 1 || shown[0].SubnetPool != "office" || w.subnetsOf()[0] != shown[0].CIDR {
-			t.Errorf("status.subnets is %+v, and Neutron has %v", shown, w.subnetsOf())
-		}
-		w.Calls.Take()
-		w.MustSync()
-		w.Calls.Want(t)
-
-		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
-		if now := w.status().Subnets[0]; now.Gateway != "none" || now.ID != shown[0].ID || now.CIDR != shown[0].CIDR {
-			t.Errorf("without a gateway it is %+v, and was %+v", now, shown[0])
-		}
-	}, pooled())
 }
 
 func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
@@ -80,20 +59,6 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 	}, obj)
 }
 
-func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.Before = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
-			Kind: client.Exhausted, Op: "create subnet", Reason: "Insufficient prefix space", Type: "SubnetAllocationError",
-			Status: http.StatusInternalServerError,
-		})
-		w.SyncFails()
-		w.WantState("Ready=False Reconciling=True AddressesExhausted")
-		w.WantMessage(`Free a range of subnet pool "office"`)
-		w.MustSync()
-		w.WantState("Ready=True Available")
-	}, pooled())
-}
-
 // A subnet from a pool comes in the place of one from none, on which ports are. Neutron has not both at a time, and what
 // keeps the one from going is what the user has to know.
 func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
@@ -127,16 +92,6 @@ func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
 		withSubnets(obj, "10.0.0.0/24")
 		return obj
 	}())
-}
-
-func TestALengthThatAPoolDoesNotGiveIsSaidSo(t *testing.T) {
-	obj := pooled()
-	obj.Spec.PrefixLength = new(int32(4))
-	inWorld(t, func(t *testing.T, w *world) {
-		w.SyncFails()
-		w.WantState("Ready=False Stalled=True InvalidSpec")
-		w.WantMessage(`prefixLength: subnet pool "office" gives no /4 to hosts`)
-	}, obj)
 }
 
 func TestAnObservedNetworkIsKnownByThePoolsOfItsSubnets(t *testing.T) {

@@ -258,34 +258,27 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 
 // TestWhatFailedAndIsPausedGivesItsPlaceBack has Neutron refuse the create of the older one, which is paused then.
 func TestWhatFailedAndIsPausedGivesItsPlaceBack(t *testing.T) {
-	for sentence, edit := range map[string]func(*cloudteamv1.Network){
-		"paused": func(obj *cloudteamv1.Network) {
-			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				open := controllertest.OpenClass()
-				open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
-				w.classes.Set(open)
-				if _, err := w.c.Follow(); err != nil { // the limit is kept by events
-					t.Fatal(err)
-				}
-				younger := example()
-				younger.Name, younger.UID, younger.Spec.CIDR = "younger", "uid-younger", "10.0.0.0/16"
-				younger.Spec.Gateway, younger.CreationTimestamp = "", metav1.NewTime(time.Now())
-				w.Create(younger)
-				w.Neutron.Before = func(plan.Step) error { return &client.Error{Op: "create network"} }
-				w.SyncFails()
-				w.Neutron.Before = nil
-				w.EditAndSync(edit)
-				if _, err := w.Sync(cache.MetaObjectToName(younger)); err != nil {
-					t.Fatal(err)
-				}
-				wantNetworks(t, w.Neutron, 1)
-			}, example())
-		})
-	}
+	inWorld(t, func(t *testing.T, w *world) {
+		open := controllertest.OpenClass()
+		open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
+		w.classes.Set(open)
+		if _, err := w.c.Follow(); err != nil { // the limit is kept by events
+			t.Fatal(err)
+		}
+		younger := example()
+		younger.Name, younger.UID, younger.Spec.CIDR = "younger", "uid-younger", "10.0.0.0/16"
+		younger.Spec.Gateway, younger.CreationTimestamp = "", metav1.NewTime(time.Now())
+		w.Create(younger)
+		w.Neutron.Before = func(plan.Step) error { return &client.Error{Op: "create network"} }
+		w.SyncFails()
+		w.Neutron.Before = nil
+		w.pause("true")
+		w.MustSync()
+		if _, err := w.Sync(cache.MetaObjectToName(younger)); err != nil {
+			t.Fatal(err)
+		}
+		wantNetworks(t, w.Neutron, 1)
+	}, example())
 }
 
 // TestAClassForOtherNamespacesLendsNoCredentials: a Network that names one is refused. Its ports are still served, and

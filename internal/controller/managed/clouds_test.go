@@ -14,7 +14,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -70,21 +69,6 @@ func (w *world) withClouds() (clouds *playedClouds, first, second *controllertes
 	clouds.set(other, second, nil)
 	w.c.ReachClouds(clouds)
 	return clouds, first, second
-}
-
-func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		_, first, second := w.withClouds()
-		w.MustSync()
-		w.WantState("Ready=True Available")
-		if own, there, not := len(w.Neutron.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
-			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
-		}
-		expect.Equal(t, elsewhere, client.Identity(*w.status().Cloud), "status.cloud")
-		w.DeleteAndSync()
-		w.WantGone()
-		wantNetworks(t, first, 0)
-	}, exampleIn(mine))
 }
 
 func TestWhileASecretIsReadNothingIsSaid(t *testing.T) {

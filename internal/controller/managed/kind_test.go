@@ -96,19 +96,13 @@ func TestADeclarationThatWaits(t *testing.T) {
 		wantState string
 		wantEvent []string
 	}{
-		"for what comes by itself is under way": {
-			managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, "Network a is not Ready")),
-			"Ready=False Reconciling=True NetworkNotReady", nil},
-		"for somebody to act is stalled, and told": {
-			managed.Waits(controller.Stalled(cloudteamv1.ReasonNamespaceNotAllowed, "Network a is not Ready")),
-			"Ready=False Stalled=True NamespaceNotAllowed", []string{"Warning NamespaceNotAllowed"}},
-		"for somebody to act is told, whatever the kind's reason": {
-			managed.Waits(controller.Stalled("Undecided", "Network a is not Ready")),
-			"Ready=False Stalled=True Undecided", []string{"Warning Undecided"}},
-		"is known in a wrapper": {
+		"for what comes by itself is under way, also in a wrapper": {
 			fmt.Errorf("declaring: %w",
 				managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, "Network a is not Ready"))),
 			"Ready=False Reconciling=True NetworkNotReady", nil},
+		"for somebody to act is stalled and told, whatever the kind's reason": {
+			managed.Waits(controller.Stalled("Undecided", "Network a is not Ready")),
+			"Ready=False Stalled=True Undecided", []string{"Warning Undecided"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

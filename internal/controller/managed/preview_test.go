@@ -112,16 +112,3 @@ func (w *world) reportOnly() {
 	policies.Plan = true
 	w.c.DefaultTo(policies)
 }
-
-func TestThePreviewOfAnImportIsItsAdoption(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		before := w.put(legacy())
-		preview, err := w.c.Preview(t.Context(), w.Get())
-		if err != nil || !preview.Adopts || len(preview.Change) != 1 || preview.Change[0].Action != plan.UpdateNetwork {
-			t.Errorf("the preview is %+v, %v", preview, err)
-		}
-		if w.wantUnchanged(before); len(w.Get().Finalizers) > 0 {
-			t.Error("the object was changed")
-		}
-	}, importing(nil))
-}

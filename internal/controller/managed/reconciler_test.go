@@ -4,19 +4,15 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -72,24 +68,6 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	}, example())
 }
 
-// TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers has an object go while the cloud is away: no cache leads to it.
-func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Run(w.c.Run, 1)
-		controllertest.Settle(time.Second)
-		w.Neutron.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
-		w.DeleteByForce()
-		controllertest.Settle(time.Hour)
-		if n := len(w.Neutron.Has()); n != 1 {
-			t.Fatalf("%d networks are there, want the one that was left", n)
-		}
-		w.Neutron.SetDown(nil)
-		w.c.EnqueueIn(managed.CloudRef{})
-		controllertest.Settle(time.Second)
-		wantNetworks(t, w.Neutron, 0)
-	}, example())
-}
-
 func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Neutron.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
@@ -125,25 +103,6 @@ func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 	}, example())
 }
 
-func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.Before = func(step plan.Step) error {
-			if step.Action == plan.CreateSubnet && step.Subnet.CIDR.String() == "192.168.0.0/16" {
-				return &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
-			}
-			return nil
-		}
-		w.Run(w.c.Run, 1)
-		controllertest.Settle(time.Minute)
-		w.WantState("Ready=False Reconciling=True QuotaExceeded")
-		w.Edit(func(obj *cloudteamv1.Network) {
-			obj.Spec.CIDR, obj.Spec.Gateway = "10.0.0.0/24", "10.0.0.1"
-		})
-		controllertest.Settle(time.Second)
-		w.WantState("Ready=True Available")
-	}, example())
-}
-
 func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		controllertest.Settle(time.Second)
@@ -155,57 +114,6 @@ func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
 		w.c.EnqueueIn(managed.CloudRef{})
 		expect.Equal(t, 1, w.c.Len(), "keys wait")
 	}, example())
-}
-
-func TestRunWaitsForTheFirstLists(t *testing.T) {
-	for name, ownFirst := range map[string]bool{
-		"of another kind, on which the objects depend": true, "of the objects": false,
-	} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { runWaits(t, ownFirst) }) })
-	}
-}
-
-// runWaits holds that Run waits for the informers of both kinds, the objects' own and another, whichever comes first.
-func runWaits(t *testing.T, ownFirst bool) {
-	calls := &controllertest.CallLog{}
-	api, clients := controllertest.NewAPIServer(calls), fake.NewSimpleClientset()
-	controllertest.Serve(api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-		controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
-	api.Create(t, example())
-	cloud := controllertest.NewNeutron(calls, here, clusterUID)
-	factory := informers.NewSharedInformerFactory(clients, 0)
-	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
-		&controllertest.Events{}, clusterUID, networkcontroller.Options{})
-	expect.NoError(t, err)
-	others := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
-	expect.NoError(t, c.Watch(others.Cloudteam().V1().NetworkPorts().Informer(), c.Handler()))
-	ctx, cancel := context.WithCancel(controllertest.Logged(t))
-	stop := controllertest.Run(t, c.Run, 1)
-	nothing := func(when string) {
-		t.Helper()
-		controllertest.Settle(time.Minute)
-		if c.HasSynced() {
-			t.Errorf("HasSynced %s", when)
-		}
-		calls.Want(t)
-	}
-	nothing("before an informer ran")
-	first, second := factory, others
-	if !ownFirst {
-		first, second = others, factory
-	}
-	first.StartWithContext(ctx)
-	nothing("before the second informer ran")
-	second.StartWithContext(ctx)
-	controllertest.Settle(time.Minute)
-	if !c.HasSynced() {
-		t.Error("not synced though the informers run")
-	}
-	expect.Equal(t, 1, controllertest.Count(calls.Take(), "apply create network"), "creations")
-	expect.NoError(t, stop())
-	cancel()
-	factory.Shutdown()
-	others.Shutdown()
 }
 
 func TestWhatIsRememberedOfGoneObjects(t *testing.T) {

@@ -7,10 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/types"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -174,22 +170,6 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 	}, obj)
 }
 
-func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
-	obj := example()
-	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Delete()
-		w.Neutron.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
-		w.SyncFails()
-		w.restart()
-		w.MustSync()
-		if all := w.Neutron.Has(); w.Exists() || len(all) != 1 || all[0].Description != "" {
-			t.Errorf("object exists: %t; Neutron has %+v", w.Exists(), all)
-		}
-	}, obj)
-}
-
 func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
@@ -286,25 +266,6 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 			}, obj)
 		})
 	}
-}
-
-func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		remembered := func(uids ...types.UID) {
-			t.Helper()
-			expect.EqualWith(t, cmp.Options{cmpopts.EquateEmpty()}, uids, w.c.Remembered(), "remembered")
-		}
-		remembered()
-		w.MustSync()
-		remembered("uid-1")
-		w.DeleteByForce()
-		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
-		w.SyncFails()
-		remembered("uid-1")
-		w.MustSync()
-		remembered()
-		wantNetworks(t, w.Neutron, 0)
-	}, example())
 }
 
 func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {

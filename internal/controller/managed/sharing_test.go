@@ -3,7 +3,6 @@ package managed_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Projects, sorted. From Neutron 29 on, what a network is shared with has to be like a UUID.
@@ -20,9 +18,6 @@ const (
 	projectB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 	projectC = "cccccccccccccccccccccccccccccccc"
 )
-
-// quoted is how a difference shows projects.
-func quoted(projects ...string) string { return `"` + strings.Join(projects, `", "`) + `"` }
 
 // wantSharedWith holds with whom the one network in Neutron is shared.
 func (w *world) wantSharedWith(projects ...string) {
@@ -43,22 +38,6 @@ func (w *world) wantSharedWith(projects ...string) {
 
 func sharedWith(projects ...string) func(*cloudteamv1.Network) {
 	return func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = append([]string{}, projects...) }
-}
-
-func TestSharesComeAndGoWithTheSpec(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Edit(sharedWith(projectB, projectA))
-		w.Quiet()
-		w.MustSync()
-		w.Calls.Want(t, "write annotations", "reread network net-1", "apply share network", "apply share network",
-			"write status")
-		w.Events.WantReasons(t, "Normal Updated")
-		w.wantSharedWith(projectA, projectB)
-		w.EditAndSync(sharedWith())
-		w.wantSharedWith()
-		w.WantState("Ready=True Available")
-	}, example())
 }
 
 func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
@@ -150,39 +129,4 @@ func (w *world) wantTags(tags ...string) {
 	if all := w.Neutron.Has(); len(all) != 1 || !slices.Equal(all[0].Tags, tags) {
 		w.T.Errorf("Neutron has %+v, want one network with the tags %q", all, tags)
 	}
-}
-
-func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
-	obj := example()
-	obj.Spec.DriftPolicy, obj.Spec.SharedWith = cloudteamv1.DriftPolicyReport, []string{projectA}
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Neutron.Edit(t, w.Neutron.Has()[0].ID, func(n *plan.ObservedNetwork) {
-			n.Shares = []plan.Share{{ID: "rbac-theirs", Project: projectB}, {ID: "rbac-others", Project: projectC}}
-		})
-		w.Neutron.Audit(t)
-		w.MustSync()
-		w.WantState("Ready=True DriftDetected")
-		w.wantSharedWith(projectB, projectC)
-		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: quoted(projectA), Actual: quoted(projectB, projectC)}}
-		expect.Equal(t, want, w.status().Drift, "status.drift")
-		w.EditAndSync(sharedWith(projectA, projectB))
-		w.wantSharedWith(projectA, projectB)
-		w.WantState("Ready=True Available")
-	}, obj)
-}
-
-func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		there := legacy()
-		there.Shares = []plan.Share{{ID: "rbac-1", Project: projectA}}
-		w.Neutron.Put(there)
-		w.MustSync()
-		w.WantState("Ready=True DriftDetected")
-		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: quoted(projectB, projectC), Actual: quoted(projectA)}}
-		expect.Equal(t, want, w.status().Drift, "status.drift")
-		w.wantSharedWith(projectA)
-	}, importing(func(s *cloudteamv1.NetworkSpec) {
-		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{projectB, projectC}
-	}))
 }

@@ -39,27 +39,6 @@ func withSubnets(obj *cloudteamv1.Network, cidrs ...string) {
 	}
 }
 
-func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64", "10.0.0.0/24") })
-		w.Calls.Take()
-		w.MustSync()
-		w.Calls.Want(t, "apply create subnet", "apply create subnet", "write status")
-		w.wantSubnets("10.0.0.0/24", "192.168.0.0/16", "fd00::/64")
-		var shown []string
-		for _, s := range w.status().Subnets {
-			shown = append(shown, s.CIDR)
-		}
-		if want := []string{"192.168.0.0/16", "fd00::/64", "10.0.0.0/24"}; !slices.Equal(shown, want) {
-			t.Errorf("status.subnets: %v, want %v", shown, want)
-		}
-		w.EditAndSync(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
-		w.wantSubnets("10.0.0.0/25", "192.168.0.0/16")
-		w.WantState("Ready=True Available")
-	}, example())
-}
-
 // TestASubnetInUseHoldsUpNothingElse also holds that what has to come in the place of one is not tried before that goes.
 func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

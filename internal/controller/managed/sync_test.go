@@ -255,25 +255,6 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 	}, obj)
 }
 
-func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
-	obj := example()
-	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		id := w.status().NetworkID
-		w.Neutron.Put(plan.ObservedNetwork{
-			ID: "net-9", Created: time.Now().Add(time.Hour),
-			Attributes: plan.Attributes{Name: "twin", Description: ownerOfExample.Marker()},
-		})
-		w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.MustSync()
-		w.WantState("Ready=True DriftDetected")
-		if all := w.Neutron.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
-			t.Errorf("Neutron has %+v, want the older, with its new name", all)
-		}
-	}, obj)
-}
-
 func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	lost := func(op string) error {
 		return &client.Error{Kind: client.Transient, Op: op, Reason: "no answer in time", MaybeDone: true}
@@ -660,17 +641,6 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 		w.c.Expected().Written(exampleKey, "uid-0", "999999")
 		w.MustSync()
 		w.WantState("Ready=True Available")
-	}, example())
-}
-
-func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.API.Refuse(controllertest.Refusing("write status", errors.New("etcd is away")))
-		w.SyncFails()
-		w.API.Refuse(nil)
-		w.MustSync()
-		w.WantState("Ready=True Available")
-		wantNetworks(t, w.Neutron, 1)
 	}, example())
 }
 

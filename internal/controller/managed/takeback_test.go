@@ -77,29 +77,6 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 	}, exampleWith(tagged("a", "b")))
 }
 
-func TestAnEmptyListKeepsOthersOut(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{} })
-		w.wantTags()
-		w.wantRemembered()
-		w.tag("theirs")
-		w.MustSync()
-		w.wantTags()
-	}, exampleWith(tagged("a")))
-}
-
-func TestWhatWasNeverSetIsLeftToOthers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
-		w.wantRemembered()
-		w.tag("theirs")
-		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
-		w.wantTags("theirs")
-	}, example())
-}
-
 func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
@@ -228,25 +205,6 @@ func TestAnImportThatDiffersLosesNothingWhenTheSpecIsMadeToFit(t *testing.T) {
 		w.EditAndSync(untagged)
 		w.wantTags()
 	}, importing(func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"ours"} }))
-}
-
-func TestPoliciesOfDriftKeepNothingFromBeingTakenBack(t *testing.T) {
-	for name, policy := range map[string]func(*cloudteamv1.NetworkSpec){
-		"driftPolicy Report": func(s *cloudteamv1.NetworkSpec) { s.DriftPolicy = cloudteamv1.DriftPolicyReport },
-		"ignoreDrift":        func(s *cloudteamv1.NetworkSpec) { s.IgnoreDrift = []cloudteamv1.NetworkDriftField{"tags"} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.MustSync()
-				w.EditAndSync(untagged)
-				w.wantTags()
-				w.WantState("Ready=True Available")
-			}, exampleWith(func(obj *cloudteamv1.Network) {
-				obj.Spec.Tags = []string{"a"}
-				policy(&obj.Spec)
-			}))
-		})
-	}
 }
 
 func TestWhatCannotBeTakenBackYetIsNotForgotten(t *testing.T) {
