@@ -274,46 +274,6 @@ func TestARuleStaysWhileAGroupIsMoved(t *testing.T) {
 	}, secgroup("db"), secgroup("web", allow(443), from("db")))
 }
 
-func TestGroupInUseIsToldAndRetried(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		inUse := &client.Error{Kind: client.InUse, Op: "delete security group", Reason: "Security Group in use"}
-		w.Neutron.Before = controllertest.Fails(plan.DeleteGroup, 2, inUse)
-		w.Delete()
-		w.settle()
-		w.WantState("Ready=False Reconciling=True InUse")
-		controllertest.Settle(time.Minute)
-		w.wantNothing()
-	}, secgroup("web"))
-}
-
-// TestFullQuotaKeepsNoRuleThatIsTooMany holds that a refused new rule does not hold up the removal of another.
-func TestFullQuotaKeepsNoRuleThatIsTooMany(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		full := &client.Error{Kind: client.Capacity, Op: "create security group rules", Reason: "Quota exceeded"}
-		w.Neutron.Before = controllertest.Fails(plan.CreateRules, 1000, full)
-		w.edit(func(obj *cloudteamv1.SecurityGroup) { obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(80)} })
-		w.wantRules(out4, out6)
-		w.WantState("Ready=False Reconciling=True QuotaExceeded")
-	}, secgroup("web", allow(443)))
-}
-
-func TestReportLeavesRules(t *testing.T) {
-	obj := secgroup("web", allow(443))
-	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
-	inWorld(t, nil, func(w *world) {
-		g, _ := w.group()
-		w.Neutron.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
-			g.Rules = append(g.Rules, fromAll)
-		})
-		w.audit()
-		w.wantRules(out4, out6, "ingress IPv4 any from anywhere", https)
-		if ready := w.Ready(); ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonDriftDetected ||
-			len(w.Get().Status.Drift) != 1 {
-			t.Errorf("a group that lets everybody in is Ready: %+v, %+v", ready, w.Get().Status.Drift)
-		}
-	}, obj)
-}
-
 func TestClassJudgesGroup(t *testing.T) {
 	of := blue(cloudteamv1.NetworkClassSpec{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}},
