@@ -77,17 +77,6 @@ func TestConfig(t *testing.T) {
 				`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static","routes":[` +
 				`{"dst":"10.2.0.0/16","gw":"192.168.0.254"},{"dst":"10.1.0.0/16","gw":"192.168.0.253"}]}}]}`,
 		},
-		"IPv6 routes are as declared": {
-			options: Options{Plugin: "macvlan"},
-			change: func(n *cloudteamv1.Network) {
-				n.Spec.CIDR = "fd00:1::/64"
-				n.Status.Subnets[0].CIDR = "fd00:1::/64"
-				n.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "fd00:2::/64", NextHop: "fd00:1::fe"}}
-			},
-			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge","mtu":1450,` +
-				`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static","routes":[` +
-				`{"dst":"fd00:2::/64","gw":"fd00:1::fe"}]}}]}`,
-		},
 		"ipvlan has its node's hardware address and modes of its own": {
 			options: Options{Plugin: "ipvlan", Master: "eth1"},
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"ipvlan","master":"eth1","mtu":1450,` +
