@@ -39,51 +39,6 @@ func (w *world) auditAll(clouds ...*controllertest.Neutron) {
 	w.sync()
 }
 
-func TestTheShareIsOneOfAllTheOperatorsClouds(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		// gone is how many of ten small clouds, of one owner each, have lost theirs.
-		gone int
-		left int
-	}{
-		"two of thirty go":                        {2, 8},
-		"of ten that are gone at once, none goes": {10, 10},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			var own []string
-			for i := range 20 {
-				own = append(own, fmt.Sprintf("own-%d", i))
-			}
-			inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, own, func(t *testing.T, w *world) {
-				for _, uid := range own {
-					w.create(uid)
-				}
-				var others []Other
-				var clouds []*controllertest.Neutron
-				for i := range 10 {
-					uid := fmt.Sprintf("small-%d", i)
-					clouds = append(clouds, w.join(&others, uid, uid))
-					if i >= c.gone {
-						w.create(uid)
-					}
-				}
-				// Not all of them are listed each time.
-				for range 4 * int(grace/interval) {
-					w.auditAll(clouds[:7]...)
-					w.auditAll(clouds[3:]...)
-				}
-				left := 0
-				for _, cloud := range clouds {
-					left += len(cloud.Has())
-				}
-				if left != c.left || len(w.Neutron.Has()) != len(own) {
-					t.Errorf("%d networks are left in small clouds and %d in the own, want %d and %d", left,
-						len(w.Neutron.Has()), c.left, len(own))
-				}
-			})
-		})
-	}
-}
-
 func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, nil, func(t *testing.T, w *world) {
 		var others []Other
