@@ -310,18 +310,6 @@ func TestWhatIsNotNeededGoesWithoutAnEvent(t *testing.T) {
 	})
 }
 
-func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
-	const cooldown = 10 * time.Second
-	d := declaring("blue", 1)
-	inWorld(t, d, func(t *testing.T, w *world) {
-		w.c.options.Cooldown = cooldown
-		w.showPorts(d, 2, "")
-		expect.Equal(t, cooldown, w.mustSync(), "when it is looked at again")
-		<-time.After(cooldown)
-		w.mustSync("delete web-blue-1")
-	})
-}
-
 func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 	d := declaring("blue", 2)
 	set := setOf(d)

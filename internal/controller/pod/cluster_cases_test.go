@@ -477,34 +477,6 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.end("other")
 			w.allocated("a", 1)
 		},
-		"a Pod that is being deleted keeps its port": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
-			w.scarce()
-			w.pod("a", "net", ofWeb, func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/theirs"} })
-			w.allocated("a", 1)
-			w.API.Delete(t, w.get("a"))
-			w.pod("b", "net", ofWeb)
-			w.wantBindings(map[string]string{"web-net-0": "a"})
-			w.edit("a", func(pod *corev1.Pod) { pod.Finalizers = nil })
-			w.wantBindings(map[string]string{"web-net-0": "b"})
-		},
-		"a binding that was lost is written again, and the port is nobody else's": func(_ *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
-			w.scarce()
-			w.pod("a", "net", ofWeb)
-			w.pod("b", "net", ofWeb)
-			w.editPort("web-net-0", unbind)
-			w.wantBindings(map[string]string{"web-net-0": "a"})
-			w.Stop()
-			w.editPort("web-net-0", unbind)
-			w.start()
-			w.wantBindings(map[string]string{"web-net-0": "a"})
-			w.rests()
-		},
 		"a Pod that lost what it was told keeps its port, and is told again": func(t *testing.T, w *cluster) {
 			w.serves = true
 			w.start()
@@ -564,20 +536,6 @@ func TestPodsOfADeployment(t *testing.T) {
 			controllertest.Settle(time.Minute)
 			w.wantBindings(want)
 			w.rests()
-		},
-		"a Pod may come before its ReplicaSet": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
-			w.API.DeleteByForce(t, webSet())
-			settle()
-			w.pod("a", "net", ofWeb)
-			w.waits("a")
-			w.wantBindings(map[string]string{"web-net-0": ""})
-			w.Create(webSet())
-			settle()
-			w.allocated("a", 1)
-			w.says("a", "", "")
 		},
 		"a port that fails is said, and its end": func(_ *testing.T, w *cluster) {
 			w.start()
@@ -730,25 +688,6 @@ func TestTheLifeOfAPool(t *testing.T) {
 			w.webSays("True Allocated", "")
 			w.wantBindings(nil)
 			w.rests()
-		},
-		"a quota is said, and what it allows is made": func(t *testing.T, w *cluster) {
-			allowed := 3
-			w.API.Refuse(func(line string) error {
-				if strings.HasPrefix(line, "create networkports") && allowed > 0 {
-					allowed--
-					return nil
-				}
-				return few(line)
-			})
-			w.start()
-			w.deploy(50, "net")
-			w.webSays("False PortsFailed", "of 50 ports cannot be created")
-			w.webSays("False PortsFailed", "exceeded quota: few")
-			expect.Len(t, 3, w.ports(), "ports, which are as many as the quota allows")
-			if n := controllertest.Count(w.Calls.Take(), "create networkports"); n > 20 {
-				t.Errorf("%d creates were tried against a quota of 3", n)
-			}
-			w.WantEvents("Warning PortsFailed")
 		},
 		"one whose Deployment was deleted without it is deleted, each port after its Pod": func(t *testing.T, w *cluster) {
 			w.serves = true
