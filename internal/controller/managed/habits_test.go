@@ -76,17 +76,3 @@ func TestAnMTUThatTheCloudDoesNotSayCanBeIgnored(t *testing.T) {
 		})
 	}
 }
-
-// A proxy's page is no refusal of the spec, and no text of it is shown.
-func TestAProxysPageIsNoRefusal(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.SetHabits(t, neutrontest.HTMLErrors)
-		w.SyncFails()
-		w.WantState("Ready=False Reconciling=True CloudUnavailable")
-		w.WantMessage("service unavailable (HTTP 503)")
-		w.Neutron.SetHabits(t)
-		w.settle(t)
-		w.WantState("Ready=True Available")
-		wantNetworks(t, w.Neutron, 1)
-	}, example())
-}

@@ -339,28 +339,6 @@ func object(t *testing.T, name string, networks, peers int) *Object {
 	return o.(*Object)
 }
 
-// A namespace has as many groups as it may, and no more.
-func TestPoliciesBeyondTheMostGroupsCountAsNotRead(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		add := func(o *Object) {
-			t.Helper()
-			expect.NoError(t, w.policies.objects.Add(o))
-			w.policies.note(cache.MetaObjectToName(o))
-		}
-		first, half := object(t, "a", 8, 29), object(t, "b", 8, 29) // 8 Networks with 1 + 29 + 2 groups each
-		add(first)
-		add(half)
-		if within, beyond := w.policies.ledger.of("team"); len(within) != 2 || beyond || first.cost+half.cost != maxGroups {
-			t.Errorf("within the most are %d policies, beyond are some: %t, of %d groups", len(within), beyond, first.cost+half.cost)
-		}
-		add(object(t, "c", 1, 1))
-		add(object(t, "d", 1, 1))
-		if within, beyond := w.policies.ledger.of("team"); len(within) != 2 || !beyond {
-			t.Errorf("within the most are %d policies, beyond are some: %t", len(within), beyond)
-		}
-	})
-}
-
 func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.list()
@@ -398,7 +376,9 @@ func TestALaterChangeSettlesLater(t *testing.T) {
 		settling := func(want time.Duration) {
 			t.Helper()
 			expect.Equal(t, want, w.policies.Settling("team"), "how long policies settle")
+			expect.Equal(t, time.Duration(0), w.policies.Settling("other"), "how long those of another namespace do")
 		}
+		settling(0)
 		w.policies.settle("team")
 		controllertest.Settle(settlesAfter / 2)
 		w.policies.settle("team")
@@ -428,24 +408,6 @@ func report(t *testing.T, w *world, name, id string, applied int64, ready bool) 
 		g.Status.Conditions = controller.SetState(nil, 1, state)
 	})
 	w.settle()
-}
-
-func TestAGroupIsOnItsWayUntilItHasItsRules(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.list()
-		w.put("db", "ingress", "egress")
-		name := w.wantGroups("policy-db")["policy-db"].Name
-		for _, test := range []struct {
-			id      string
-			applied int64
-			want    bool
-		}{{"", 0, true}, {"id", 0, true}, {"", 1, true}, {"id", 1, false}} {
-			report(t, w, name, test.id, test.applied, false)
-			if is := w.policies.Coming("team", name); is != test.want {
-				t.Errorf("with id %q and generation %d applied, it is coming: %t", test.id, test.applied, is)
-			}
-		}
-	})
 }
 
 // No Pod starts with a port whose groups do not hold in Neutron yet.

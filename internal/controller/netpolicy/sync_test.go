@@ -353,40 +353,36 @@ func TestWhatAPortLacksIsFoundWithoutTheGroupsOfOthers(t *testing.T) {
 	})
 }
 
-func TestAMissingGroupIsOnItsWayForSomeTime(t *testing.T) {
+func TestAGroupIsOnItsWayUntilItHasItsRules(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.list()
-		w.put("db", "ingress")
-		name := w.wantGroups("policy-db", "policy-open-egress")["policy-db"].Name
-		if left := w.policies.Settling("team"); left != 0 {
-			t.Errorf("policies settle for %s that nobody was told of", left)
-		}
-		w.policies.settle("team")
-		if left := w.policies.Settling("team"); left != settlesAfter || w.policies.Settling("other") != 0 {
-			t.Errorf("policies settle for %s, want %s, and in that namespace alone", left, settlesAfter)
-		}
-		coming := func(name string, want bool) {
+		w.put("db", "ingress", "egress")
+		name := w.wantGroups("policy-db")["policy-db"].Name
+		coming := func(name string, want bool, when string) {
 			t.Helper()
-			expect.Equal(t, want, w.policies.Coming("team", name), "group %s is coming", name)
+			expect.Equal(t, want, w.policies.Coming("team", name), "%s, it is coming", when)
 		}
-		coming("policy-of-none", true)
-		coming(name, true)
+		coming("policy-of-none", true, "without a group")
+		for _, test := range []struct {
+			id      string
+			applied int64
+			want    bool
+		}{{"", 0, true}, {"id", 0, true}, {"", 1, true}, {"id", 1, false}} {
+			report(t, w, name, test.id, test.applied, false)
+			coming(name, test.want, fmt.Sprintf("with id %q and generation %d applied", test.id, test.applied))
+		}
 		change := func(change func(*cloudteamv1.SecurityGroup)) {
 			t.Helper()
 			controllertest.Edit(t, w.API, cache.NewObjectName("team", name), change)
 			w.settle()
 		}
-		change(func(g *cloudteamv1.SecurityGroup) { g.Status.SecurityGroupID, g.Status.AppliedGeneration = "id", 1 })
-		coming(name, false)
 		change(func(g *cloudteamv1.SecurityGroup) {
 			g.Status.SecurityGroupID, g.Status.AppliedGeneration = "", 0
 			g.Finalizers, g.DeletionTimestamp = []string{cloudteamv1.SecurityGroupFinalizer}, new(metav1.Now())
 		})
-		coming(name, false)
+		coming(name, false, "while it is being deleted")
 		change(func(g *cloudteamv1.SecurityGroup) { g.DeletionTimestamp, g.Annotations = nil, nil })
-		coming(name, false)
-		controllertest.Settle(settlesAfter)
-		expect.Equal(t, time.Duration(0), w.policies.Settling("team"), "how long policies settle")
+		coming(name, false, "made by somebody else")
 	})
 }
 
