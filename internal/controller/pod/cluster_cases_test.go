@@ -366,9 +366,7 @@ func TestPodsOfADeployment(t *testing.T) {
 	runCluster(t, map[string]func(t *testing.T, w *cluster){
 		"a hundred Pods get a port each, made once, and are written twice": func(t *testing.T, w *cluster) {
 			const many = 100
-			w.serves = true
-			w.start()
-			w.deploy(many, "net")
+			w.serve(many)
 			w.pod("first", "net", ofWeb)
 			for i := range many - 1 {
 				w.Create(newPod(fmt.Sprint("web-", i), "net", ofWeb))
@@ -393,9 +391,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.WantCalls()
 		},
 		"a port that is free again is the next Pod's": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(2, "net")
+			w.serve(2)
 			w.scarce()
 			for _, name := range []string{"a", "b", "c"} {
 				w.pod(name, "net", ofWeb)
@@ -413,9 +409,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.waits("c")
 		},
 		"Pods that come and go never share a port, whenever the process ends": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(3, "net")
+			w.serve(3)
 			w.scarce()
 			for round := range 8 {
 				var names []string
@@ -459,9 +453,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			expect.Len(t, 8, w.bindings(), "bindings")
 		},
 		"who finds that another process was faster with a port gives way": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
+			w.serve(1)
 			late := false
 			w.API.Refuse(func(line string) error {
 				if line == "patch networkports web-net-0" && !late {
@@ -478,9 +470,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.allocated("a", 1)
 		},
 		"a Pod that lost what it was told keeps its port, and is told again": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
+			w.serve(1)
 			w.scarce()
 			before := w.pod("a", "net@eth1", ofWeb).Annotations
 			w.pod("b", "net", ofWeb)
@@ -496,9 +486,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.rests()
 		},
 		"a port of a Pod that the cache does not show yet is not released": func(_ *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(2, "net")
+			w.serve(2)
 			w.scarce()
 			gate := controllertest.GateOf[*corev1.Pod](w.API)
 			gate.Hold()
@@ -512,9 +500,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.wantBindings(map[string]string{"web-net-0": "newer", "web-net-1": "a"})
 		},
 		"a process that starts goes on where another ended": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(5, "net")
+			w.serve(5)
 			w.Stop()
 			// Bound, and not told so; with a port too many; bound to one that came back under its name.
 			a, b, c := w.pod("a", "net", ofWeb), w.pod("b", "net", ofWeb), w.pod("c", "net", ofWeb)
@@ -618,9 +604,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.rests()
 		},
 		"a port that another process gives to its Pod at this moment is not released": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(2, "net")
+			w.serve(2)
 			w.Stop()
 			pod := w.pod("a", "net", ofWeb)
 			w.bind("web-net-0", pod)
@@ -653,9 +637,7 @@ func TestPodsOfADeployment(t *testing.T) {
 func TestTheLifeOfAPool(t *testing.T) {
 	runCluster(t, map[string]func(t *testing.T, w *cluster){
 		"it follows the replicas when Pods have given up their ports": func(_ *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(3, "net")
+			w.serve(3)
 			for _, name := range []string{"a", "b", "c"} {
 				w.pod(name, "net", ofWeb)
 			}
@@ -690,9 +672,7 @@ func TestTheLifeOfAPool(t *testing.T) {
 			w.rests()
 		},
 		"one whose Deployment was deleted without it is deleted, each port after its Pod": func(t *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(2, "net")
+			w.serve(2)
 			w.pod("a", "net", ofWeb)
 			w.Stop()
 			for _, name := range []string{"web-net-0", "web-net-1"} {

@@ -314,6 +314,14 @@ func (w *cluster) deploy(replicas int32, networks string) {
 	settle()
 }
 
+// serve starts a process whose ports are Ready at once, and creates the Deployment web on the Network net.
+func (w *cluster) serve(replicas int32) {
+	w.T.Helper()
+	w.serves = true
+	w.start()
+	w.deploy(replicas, "net")
+}
+
 // webSet is the ReplicaSet of the Deployment web.
 func webSet() *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
