@@ -1,11 +1,7 @@
 package attachment
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -28,8 +23,7 @@ import (
 
 var exampleKey = cache.NewObjectName("team", "example")
 
-// world is a controller whose caches are filled by hand, so that they are as far behind the API server as a test wants,
-// and an API server that holds one Network and one NetworkAttachmentDefinition.
+// world is a controller whose caches are filled by hand, so that they are as far behind the API server as a test wants.
 type world struct {
 	t        *testing.T
 	c        *Controller
@@ -37,28 +31,34 @@ type world struct {
 	events   controllertest.Events
 	calls    controllertest.CallLog
 
-	// live is the Network at the API server, and attachment the NetworkAttachmentDefinition; nil for none.
-	live       *cloudteamv1.Network
-	attachment *unstructured.Unstructured
-	version    int
-	// refuse may fail a request: "get", "create" or "patch". lose may fail a create that is carried out all the same.
-	refuse map[string]error
-	lose   error
+	// live is the Network at the API server; nil for none. api has the NetworkAttachmentDefinition.
+	live *cloudteamv1.Network
+	api  *controllertest.APIServer
 	// admit is an admission webhook.
 	admit func(*unstructured.Unstructured)
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, live: example(), version: 100, refuse: map[string]error{},
-		networks: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
+	w := &world{t: t, live: example(), networks: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		admit: func(*unstructured.Unstructured) {}}
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
-	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		obj, err := w.answer(action)
-		if err != nil {
-			return true, nil, err
-		}
-		return true, obj.DeepCopy(), nil
+	w.api = controllertest.NewAPIServer(&w.calls)
+	controllertest.Serve(w.api, client, Resource, controllertest.Rules[*unstructured.Unstructured]{
+		Line: func(action clienttesting.Action) string { return action.GetVerb() + " " + Resource.Resource },
+		Admit: func(_ clienttesting.Action, attachment *unstructured.Unstructured) error {
+			w.admit(attachment)
+			return nil
+		},
 	})
+	client.PrependReactor("get", networkResource.Resource,
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.calls.Note("get networks")
+			if w.live == nil {
+				return true, nil, apierrors.NewNotFound(networkResource.GroupResource(), exampleKey.Name)
+			}
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.live)
+			return true, &unstructured.Unstructured{Object: object}, err
+		})
 	w.c = &Controller{
 		client: client, networks: w.networks, recorder: &w.events,
 		store:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
@@ -68,103 +68,37 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) answer(action clienttesting.Action) (*unstructured.Unstructured, error) {
-	verb := action.GetVerb()
-	w.calls.Note("%s %s", verb, action.GetResource().Resource)
-	if err := w.refuse[verb]; err != nil {
-		return nil, err
-	}
-	group := action.GetResource().GroupResource()
-	if group == networkResource.GroupResource() {
-		if w.live == nil {
-			return nil, apierrors.NewNotFound(group, exampleKey.Name)
-		}
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.live)
-		return &unstructured.Unstructured{Object: object}, err
-	}
-	switch action := action.(type) {
-	case clienttesting.CreateAction:
-		if w.attachment != nil {
-			return nil, apierrors.NewAlreadyExists(group, exampleKey.Name)
-		}
-		w.put(action.GetObject().(*unstructured.Unstructured))
-		return w.attachment, w.lose
-	case clienttesting.PatchAction:
-		if w.attachment == nil {
-			return nil, apierrors.NewNotFound(group, exampleKey.Name)
-		}
-		var body struct {
-			Metadata struct {
-				UID             types.UID         `json:"uid"`
-				ResourceVersion string            `json:"resourceVersion"`
-				Labels          map[string]string `json:"labels"`
-			} `json:"metadata"`
-			Spec struct {
-				Config string `json:"config"`
-			} `json:"spec"`
-		}
-		decoder := json.NewDecoder(strings.NewReader(string(action.GetPatch())))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&body); err != nil || action.GetPatchType() != types.MergePatchType {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("a write of an unknown kind: %s", action.GetPatch()))
-		}
-		if body.Metadata.UID != w.attachment.GetUID() ||
-			body.Metadata.ResourceVersion != w.attachment.GetResourceVersion() {
-			return nil, apierrors.NewConflict(group, exampleKey.Name, errors.New("the object has been modified"))
-		}
-		patched := w.attachment.DeepCopy()
-		labels := patched.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		maps.Copy(labels, body.Metadata.Labels)
-		patched.SetLabels(labels)
-		if err := unstructured.SetNestedField(patched.Object, body.Spec.Config, "spec", "config"); err != nil {
-			return nil, err
-		}
-		w.put(patched)
-		return w.attachment, nil
-	case clienttesting.GetAction:
-		if w.attachment == nil {
-			return nil, apierrors.NewNotFound(group, exampleKey.Name)
-		}
-		return w.attachment, nil
-	}
-	return nil, apierrors.NewBadRequest("no such request")
+// attachment is the NetworkAttachmentDefinition at the API server, or nil.
+func (w *world) attachment() *unstructured.Unstructured {
+	found, _ := controllertest.Find[*unstructured.Unstructured](w.api, exampleKey)
+	return found
 }
 
-// put stores a NetworkAttachmentDefinition at the API server.
-func (w *world) put(attachment *unstructured.Unstructured) {
-	w.version++
-	attachment = attachment.DeepCopy()
-	attachment.SetResourceVersion(strconv.Itoa(w.version))
-	if attachment.GetUID() == "" {
-		attachment.SetUID(types.UID("attachment-" + attachment.GetResourceVersion()))
-	}
-	if w.admit != nil {
-		w.admit(attachment)
-	}
-	w.attachment = attachment
-}
-
-// foreign gives a NetworkAttachmentDefinition of the example's name with the owners given.
-func foreign(owners ...metav1.OwnerReference) *unstructured.Unstructured {
+// put has a NetworkAttachmentDefinition of somebody else's at the API server, with the owners given.
+func (w *world) put(owners ...metav1.OwnerReference) {
+	w.remove()
 	attachment := desired(example(), `{"type":"theirs"}`)
 	attachment.SetOwnerReferences(owners)
 	attachment.SetLabels(nil)
-	return attachment
+	w.api.Create(w.t, attachment)
 }
 
 // edit changes the NetworkAttachmentDefinition as somebody else would.
 func (w *world) edit(change func(*unstructured.Unstructured)) {
-	edited := w.attachment.DeepCopy()
-	change(edited)
-	w.put(edited)
+	w.t.Helper()
+	controllertest.Edit(w.t, w.api, exampleKey, change)
+}
+
+// empty has somebody else empty its spec.
+func (w *world) empty() {
+	w.t.Helper()
+	w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
 }
 
 func (w *world) remove() {
-	w.version++
-	w.attachment = nil
+	if found := w.attachment(); found != nil {
+		w.api.Delete(w.t, found)
+	}
 }
 
 // deliver brings the caches up to date.
@@ -174,10 +108,10 @@ func (w *world) deliver() {
 	if w.live != nil {
 		networks = append(networks, w.live.DeepCopy())
 	}
-	if w.attachment != nil {
-		attachments = append(attachments, w.attachment.DeepCopy())
+	if found := w.attachment(); found != nil {
+		attachments = append(attachments, found)
 	}
-	version := strconv.Itoa(w.version)
+	version := w.api.Version()
 	expect.NoError(w.t, errors.Join(w.networks.Replace(networks, version), w.c.store.Replace(attachments, version)))
 }
 
@@ -255,10 +189,8 @@ func (w *world) wantEvents(want ...string) (last string) {
 
 func (w *world) wantConfig(part string) {
 	w.t.Helper()
-	if w.attachment == nil {
-		w.t.Fatal("there is no NetworkAttachmentDefinition")
-	}
-	config, _, err := unstructured.NestedString(w.attachment.Object, "spec", "config")
+	attachment := controllertest.Get[*unstructured.Unstructured](w.t, w.api, exampleKey)
+	config, _, err := unstructured.NestedString(attachment.Object, "spec", "config")
 	if err != nil || !strings.Contains(config, part) {
 		w.t.Errorf("the configuration is %s (%v), want %s in it", config, err, part)
 	}
@@ -321,7 +253,7 @@ func TestSync(t *testing.T) {
 		},
 		"its configuration and label are put back, and nothing else": func(t *testing.T, w *world) {
 			w.mustSync()
-			made := w.attachment.DeepCopy()
+			made := w.attachment()
 			w.edit(func(a *unstructured.Unstructured) {
 				a.Object["spec"] = map[string]any{"config": "{}", "other": "theirs"}
 				a.SetLabels(map[string]string{"theirs": "yes"})
@@ -332,8 +264,10 @@ func TestSync(t *testing.T) {
 			want.Object["spec"].(map[string]any)["other"] = "theirs"
 			want.SetLabels(map[string]string{"theirs": "yes", LabelManagedBy: "network-controller"})
 			want.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
-			want.SetResourceVersion(w.attachment.GetResourceVersion())
-			expect.Equal(t, want, w.attachment, "it was put back")
+			got := w.attachment()
+			want.SetResourceVersion(got.GetResourceVersion())
+			want.SetGeneration(got.GetGeneration())
+			expect.Equal(t, want, got, "it was put back")
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
 		},
@@ -346,7 +280,7 @@ func TestSync(t *testing.T) {
 			w.wantAsked()
 		},
 		"a Network that is gone is forgotten": func(t *testing.T, w *world) {
-			w.refuse["create"] = forbidden
+			w.api.Refuse(controllertest.Refusing("create", forbidden))
 			w.mustFail()
 			w.live = nil
 			w.catchUp()
@@ -363,9 +297,10 @@ func TestSync(t *testing.T) {
 		"one that is being deleted is left to go": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.edit(func(a *unstructured.Unstructured) {
-				a.SetDeletionTimestamp(new(metav1.NewTime(time.Unix(1, 0))))
+				a.SetFinalizers([]string{"example.com/theirs"})
 				a.Object["spec"] = map[string]any{}
 			})
+			w.remove()
 			w.catchUp()
 			w.wantAsked("recheck", "create")
 		},
@@ -378,7 +313,7 @@ func TestSync(t *testing.T) {
 		},
 		"a cache that has not seen the last write has nothing put back twice": func(_ *testing.T, w *world) {
 			w.mustSync()
-			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.empty()
 			w.deliver()
 			w.mustSyncUnseen()
 			w.mustWait()
@@ -387,7 +322,7 @@ func TestSync(t *testing.T) {
 		},
 		"what somebody else changed since it was read is not written over": func(_ *testing.T, w *world) {
 			w.mustSync()
-			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.empty()
 			w.deliver()
 			w.edit(func(a *unstructured.Unstructured) { a.SetOwnerReferences(nil) })
 			w.mustWait()
@@ -396,7 +331,7 @@ func TestSync(t *testing.T) {
 			w.wantEvents("Normal AttachmentCreated", "Warning AttachmentExists")
 		},
 		"a create whose answer is lost is found again": func(_ *testing.T, w *world) {
-			w.lose = errors.New("connection reset")
+			w.api.Lose(controllertest.Refusing("create", errors.New("connection reset")))
 			w.mustFail()
 			w.wantEvents("Warning AttachmentFailed")
 			w.mustSync()
@@ -410,18 +345,18 @@ func TestSync(t *testing.T) {
 				{APIVersion: "cloudteam.ztgame.com/v1", Kind: "Network", Name: "other", UID: w.live.UID, Controller: new(true)},
 				{APIVersion: "cloudteam.ztgame.com/v1", Kind: "Network", Name: "example", UID: w.live.UID},
 			} {
-				w.put(foreign(owner))
+				w.put(owner)
 				w.deliver()
-				theirs := w.attachment
+				theirs := w.attachment()
 				w.mustSync()
 				w.wantAsked()
-				expect.Equal(t, theirs, w.attachment, "that of %v was changed", owner)
+				expect.Equal(t, theirs, w.attachment(), "that of %v was changed", owner)
 			}
 			const taken = "Warning AttachmentExists"
 			w.wantEvents(taken, taken, taken, taken)
 		},
 		"one that somebody else is quicker to create is not taken": func(_ *testing.T, w *world) {
-			w.put(foreign())
+			w.put()
 			w.mustWait()
 			w.wantAsked("recheck", "create", "get")
 			w.mustWait()
@@ -446,7 +381,7 @@ func TestSync(t *testing.T) {
 			w.wantAsked()
 		},
 		"somebody else's is told once, and again when another one comes": func(t *testing.T, w *world) {
-			w.put(foreign())
+			w.put()
 			w.deliver()
 			for range 3 {
 				w.mustSync()
@@ -461,9 +396,8 @@ func TestSync(t *testing.T) {
 			w.edit(func(a *unstructured.Unstructured) { a.SetAnnotations(map[string]string{"a": "b"}) })
 			w.catchUp()
 			w.wantEvents()
-			w.remove()
-			w.put(foreign(metav1.OwnerReference{
-				APIVersion: "acme.com/v1", Kind: "Fabric", Name: "f", UID: "f-1", Controller: new(true)}))
+			w.put(metav1.OwnerReference{
+				APIVersion: "acme.com/v1", Kind: "Fabric", Name: "f", UID: "f-1", Controller: new(true)})
 			w.catchUp()
 			if event := w.wantEvents("Warning AttachmentExists"); !strings.Contains(event, `Fabric "f" controls it`) {
 				t.Errorf("the Event is %q", event)
@@ -476,7 +410,7 @@ func TestSync(t *testing.T) {
 		"that of an earlier Network of the name is waited for": func(t *testing.T, w *world) {
 			earlier := example()
 			earlier.UID = "network-0"
-			w.put(foreign(*metav1.NewControllerRef(earlier, networkKind)))
+			w.put(*metav1.NewControllerRef(earlier, networkKind))
 			w.catchUp()
 			w.wantAsked()
 			w.wantEvents()
@@ -490,7 +424,7 @@ func TestSync(t *testing.T) {
 		"that of a Network of another name is somebody else's": func(t *testing.T, w *world) {
 			other := example()
 			other.Name, other.UID = "other", "network-2"
-			w.put(foreign(*metav1.NewControllerRef(other, networkKind)))
+			w.put(*metav1.NewControllerRef(other, networkKind))
 			w.catchUp()
 			w.wantEvents("Warning AttachmentExists")
 			if !w.c.Has("team", "example") {
@@ -498,26 +432,26 @@ func TestSync(t *testing.T) {
 			}
 		},
 		"a refusal is told once, until it is over": func(_ *testing.T, w *world) {
-			w.refuse["create"] = forbidden
+			w.api.Refuse(controllertest.Refusing("create", forbidden))
 			w.mustFail()
 			w.mustFail()
 			w.wantEvents("Warning AttachmentFailed")
-			delete(w.refuse, "create")
+			w.api.Refuse(nil)
 			w.mustSync()
 			w.wantEvents("Normal AttachmentCreated")
-			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.empty()
 			w.deliver()
-			w.refuse["patch"] = forbidden
+			w.api.Refuse(controllertest.Refusing("patch", forbidden))
 			w.mustFail()
 			w.mustFail()
 			w.wantEvents("Warning AttachmentFailed")
 		},
 		"a namespace that is being deleted is no failure": func(_ *testing.T, w *world) {
-			w.refuse["create"] = &apierrors.StatusError{ErrStatus: metav1.Status{
+			w.api.Refuse(controllertest.Refusing("create", &apierrors.StatusError{ErrStatus: metav1.Status{
 				Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
 					Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
 				},
-			}}
+			}}))
 			w.mustSync()
 			w.wantEvents()
 		},
@@ -527,7 +461,7 @@ func TestSync(t *testing.T) {
 			w.mustFail()
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Warning AttachmentFailed")
-			w.admit = nil
+			w.admit = func(*unstructured.Unstructured) {}
 			w.mustSync()
 			w.wantEvents("Normal AttachmentUpdated")
 		},

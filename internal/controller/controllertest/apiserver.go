@@ -318,6 +318,13 @@ func (s *APIServer) list(k *served, action clienttesting.ListActionImpl) (runtim
 	return found, nil
 }
 
+// Version is the resource version of the last change, as a list has it.
+func (s *APIServer) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strconv.FormatInt(s.version, 10)
+}
+
 func (s *APIServer) nextVersion() string {
 	s.version++
 	return strconv.FormatInt(s.version, 10)
