@@ -17,25 +17,15 @@ func TestHowManyAddressesThereAre(t *testing.T) {
 		subnet Subnet
 		want   int64
 	}{
-		"nothing has none":                    {Subnet{}, 0},
-		"pools are counted, and not the CIDR": {Subnet{CIDR: prefix("10.0.0.0/24"), Pools: ranges("10.0.0.2-10.0.0.9")}, 8},
+		"nothing has none": {Subnet{}, 0},
 		"several pools are summed up": {
 			Subnet{CIDR: prefix("10.0.0.0/24"), Pools: ranges("10.0.0.2-10.0.0.9", "10.0.0.20-10.0.0.20")}, 9,
 		},
 		"without pools all of the CIDR counts": {Subnet{CIDR: prefix("10.0.0.0/24")}, 256},
-		"a pool may cross the middle of an IPv6 address": {
-			Subnet{Pools: ranges("fd00::ffff:ffff:ffff:ffff-fd00:0:0:1::")}, 2,
-		},
-		"as many as an int64 holds are held": {
-			Subnet{Pools: ranges("fd00::1-fd00::7fff:ffff:ffff:ffff")}, math.MaxInt64,
-		},
-		"one less is one less":                 {Subnet{Pools: ranges("fd00::1-fd00::7fff:ffff:ffff:fffe")}, math.MaxInt64 - 1},
-		"an IPv6 /64 has as many as there are": {Subnet{CIDR: prefix("fd00::/64")}, math.MaxInt64},
 		"so have two pools that have more together": {
 			Subnet{Pools: ranges("fd00::1-fd00::7fff:ffff:ffff:fffe", "fd00:0:0:1::-fd00:0:0:1::9")}, math.MaxInt64,
 		},
 		"more than 2^64 do not begin anew": {Subnet{Pools: ranges("fd00::-fd00:0:0:1::")}, math.MaxInt64},
-		"all of IPv6 neither":              {Subnet{CIDR: prefix("::/0")}, math.MaxInt64},
 		"what runs backwards has none":     {Subnet{Pools: ranges("10.0.0.9-10.0.0.2")}, 0},
 		"nor has what is of two families":  {Subnet{Pools: []Range{{addr("10.0.0.1"), addr("fd00::1")}}}, 0},
 	} {
@@ -88,29 +78,18 @@ func TestWhenAddressesAreLow(t *testing.T) {
 		was   bool
 		want  bool
 	}{
-		"an empty subnet is not":                                 {Usage{0, 253}, tenth, false, false},
 		"just a tenth is free, and that is not less":             {Usage{90, 100}, tenth, false, false},
-		"less than a tenth is free":                              {Usage{91, 100}, tenth, false, true},
-		"what was low is low still at a tenth":                   {Usage{90, 100}, tenth, true, true},
 		"and below half as much again":                           {Usage{86, 100}, tenth, true, true},
 		"and not any more at half as much again":                 {Usage{85, 100}, tenth, true, false},
-		"a small subnet is low when it is full":                  {Usage{5, 5}, tenth, false, true},
 		"and not with one address free":                          {Usage{4, 5}, tenth, false, false},
 		"one free address does not end it":                       {Usage{4, 5}, tenth, true, true},
-		"two do":                                                 {Usage{3, 5}, tenth, true, false},
 		"a subnet of one address is low when that is in use":     {Usage{1, 1}, tenth, false, true},
-		"and not any more when it is free":                       {Usage{0, 1}, tenth, true, false},
 		"a subnet without addresses is not: none will ever come": {Usage{0, 0}, tenth, false, false},
-		"nor was it":                                        {Usage{0, 0}, tenth, true, false},
-		"no share is never fallen short of":                 {Usage{5, 5}, 0, false, false},
-		"not even by what was low by another":               {Usage{5, 5}, 0, true, false},
-		"of all, one in use is too many":                    {Usage{1, 5}, 1, false, true},
-		"and none is not":                                   {Usage{0, 5}, 1, true, false},
-		"an IPv6 /64 is not for all the ports of a cloud":   {Usage{1 << 20, math.MaxInt64}, tenth, false, false},
-		"and is, should all of its addresses be in use":     {Usage{math.MaxInt64, math.MaxInt64}, tenth, false, true},
-		"more than half of it is no small share any longer": {Usage{21, 100}, 0.8, false, true},
-		"what ends it is all that there is, at most":        {Usage{1, 100}, 0.8, true, true},
-		"and no more than that":                             {Usage{0, 100}, 0.8, true, false},
+		"not even by what was low by another":                    {Usage{5, 5}, 0, true, false},
+		"of all, one in use is too many":                         {Usage{1, 5}, 1, false, true},
+		"an IPv6 /64 is not for all the ports of a cloud":        {Usage{1 << 20, math.MaxInt64}, tenth, false, false},
+		"more than half of it is no small share any longer":      {Usage{21, 100}, 0.8, false, true},
+		"what ends it is all that there is, at most":             {Usage{1, 100}, 0.8, true, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			expect.Equal(t, c.want, c.usage.Low(c.share, c.was), "low")
@@ -142,15 +121,10 @@ func TestWhichCountsAreNear(t *testing.T) {
 		told, counted Usage
 		want          bool
 	}{
-		"the same":                                 {Usage{5, 253}, Usage{5, 253}, true},
 		"less than a twentieth more":               {Usage{5, 253}, Usage{17, 253}, true},
-		"less than a twentieth less":               {Usage{17, 253}, Usage{5, 253}, true},
-		"a twentieth and more":                     {Usage{5, 253}, Usage{18, 253}, false},
 		"just a twentieth":                         {Usage{0, 100}, Usage{5, 100}, false},
 		"of a small subnet, each counts":           {Usage{4, 5}, Usage{5, 5}, false},
-		"and the same is near there, too":          {Usage{5, 5}, Usage{5, 5}, true},
 		"other pools are another count":            {Usage{5, 253}, Usage{5, 254}, false},
-		"nothing of nothing":                       {Usage{}, Usage{}, true},
 		"in an IPv6 /64 all that there will be is": {Usage{0, math.MaxInt64}, Usage{1 << 40, math.MaxInt64}, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {

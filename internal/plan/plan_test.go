@@ -80,6 +80,42 @@ func duplicate(id string, created time.Time) ObservedNetwork {
 func TestPlan(t *testing.T) {
 	const differs = " (it differs from the spec)"
 	const network, subnet = "update network net-1: ", "update subnet sub-1 (10.0.0.0/24): "
+	for want, drift := range map[string]func(*ObservedNetwork){
+		network + `name "x" → "net"`:                          func(n *ObservedNetwork) { n.Name = "x" },
+		network + `name "a\nb\x1b[31m" → "net"`:               func(n *ObservedNetwork) { n.Name = "a\nb\x1b[31m" },
+		network + `description "x" → "db"`:                    func(n *ObservedNetwork) { n.Description = testOwner.Describe("x") },
+		network + "adminState down → up":                      func(n *ObservedNetwork) { n.AdminStateUp = false },
+		network + "mtu 1500 → 1400":                           func(n *ObservedNetwork) { n.MTU = 1500 },
+		network + `name "x" → "net", mtu 1500 → 1400`:         func(n *ObservedNetwork) { n.Name, n.MTU = "x", 1500 },
+		network + "portSecurity false → true":                 func(n *ObservedNetwork) { n.PortSecurity = new(false) },
+		network + "portSecurity unsupported → true":           func(n *ObservedNetwork) { n.PortSecurity = nil },
+		subnet + `name "" → "net"`:                            func(n *ObservedNetwork) { n.Subnets[0].Name = "" },
+		subnet + `description "x" → ""`:                       func(n *ObservedNetwork) { n.Subnets[0].Description = testOwner.Describe("x") },
+		subnet + "gateway 10.0.0.255 → 10.0.0.1":              func(n *ObservedNetwork) { n.Subnets[0].Gateway = addr("10.0.0.255") },
+		subnet + "gateway none → 10.0.0.1":                    func(n *ObservedNetwork) { n.Subnets[0].Gateway = netip.Addr{} },
+		subnet + "allocationPools none → 10.0.0.2-10.0.0.254": func(n *ObservedNetwork) { n.Subnets[0].Pools = nil },
+		subnet + "dhcp false → true":                          func(n *ObservedNetwork) { n.Subnets[0].DHCP = false },
+		subnet + "dnsServers 1.1.1.1, 9.9.9.9 → 9.9.9.9, 1.1.1.1": func(n *ObservedNetwork) {
+			slices.Reverse(n.Subnets[0].DNSServers)
+		},
+		subnet + "hostRoutes 10.9.0.0/16 via 10.0.0.8 → 10.9.0.0/16 via 10.0.0.9": func(n *ObservedNetwork) {
+			n.Subnets[0].HostRoutes = []Route{route("10.9.0.0/16", "10.0.0.8")}
+		},
+	} {
+		t.Run(want, func(t *testing.T) { wantSteps(t, declaredSpec(), observedWith(drift), []string{want + differs}) })
+	}
+	for want, declare := range map[string]func(*Spec){
+		network + `description "db" → ""`:     func(s *Spec) { s.Description = "" },
+		network + "portSecurity true → false": func(s *Spec) { s.PortSecurity = new(false) },
+		subnet + "gateway 10.0.0.1 → none":    func(s *Spec) { s.Subnets[0].Gateway = netip.Addr{} },
+		subnet + "gateway 10.0.0.1 → 10.0.0.254, allocationPools 10.0.0.2-10.0.0.254 → 10.0.0.1-10.0.0.253": func(s *Spec) {
+			s.Subnets[0].Gateway, s.Subnets[0].Pools = addr("10.0.0.254"), ranges("10.0.0.1-10.0.0.253")
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			wantSteps(t, specWith(declare), Observed{Networks: []ObservedNetwork{asDeclared()}}, []string{want + differs})
+		})
+	}
 	later := plantest.Epoch.Add(time.Second)
 	for sentence, tc := range map[string]struct {
 		spec     Spec
@@ -92,20 +128,9 @@ func TestPlan(t *testing.T) {
 				"create subnet 10.0.0.0/24 (it is declared but missing)",
 			},
 		},
-		"where all is as declared, there is nothing to do": {declaredSpec(), observedWith(func(*ObservedNetwork) {}), nil},
 		"another spelling of the same settings is no difference": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) {
 				n.Subnets[0].Pools = ranges("10.0.0.100-10.0.0.254", "10.0.0.2-10.0.0.99")
-			}), nil,
-		},
-		"what the spec leaves to the cloud is no difference": {
-			specWith(func(s *Spec) { s.MTU, s.PortSecurity = 0, nil }),
-			observedWith(func(n *ObservedNetwork) { n.MTU, n.PortSecurity = 1234, new(false) }), nil,
-		},
-		"usage and revisions are no difference": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) {
-				n.Revision, n.Subnets[0].Revision = 99, 99
-				n.Subnets[0].Used = new(int64(5))
 			}), nil,
 		},
 		"a subnet of other IPv6 modes is replaced, as these cannot change": {
@@ -118,104 +143,6 @@ func TestPlan(t *testing.T) {
 				"create subnet fd00::/64 (an immutable field differs)",
 			},
 		},
-		"a foreign subnet that is not in the way is let be": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) {
-				n.Subnets = append(n.Subnets, foreignSubnet("10.0.1.0/24"))
-			}), nil,
-		},
-
-		"another name is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Name = "x" }),
-			[]string{network + `name "x" → "net"` + differs},
-		},
-		"another description is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = testOwner.Describe("x") }),
-			[]string{network + `description "x" → "db"` + differs},
-		},
-		"a description that should be empty is emptied": {
-			specWith(func(s *Spec) { s.Description = "" }), observedWith(func(*ObservedNetwork) {}),
-			[]string{network + `description "db" → ""` + differs},
-		},
-		"a network that was switched off is switched on": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.AdminStateUp = false }),
-			[]string{network + "adminState down → up" + differs},
-		},
-		"another MTU is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.MTU = 1500 }),
-			[]string{network + "mtu 1500 → 1400" + differs},
-		},
-		"port security that was switched off is switched on": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.PortSecurity = new(false) }),
-			[]string{network + "portSecurity false → true" + differs},
-		},
-		"port security that should be off is switched off": {
-			specWith(func(s *Spec) { s.PortSecurity = new(false) }), observedWith(func(*ObservedNetwork) {}),
-			[]string{network + "portSecurity true → false" + differs},
-		},
-		"port security that the cloud does not have is said to be unsupported": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.PortSecurity = nil }),
-			[]string{network + "portSecurity unsupported → true" + differs},
-		},
-		"a subnet's other name is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Name = "" }),
-			[]string{subnet + `name "" → "net"` + differs},
-		},
-		"a text in front of a subnet's marker goes": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = testOwner.Describe("x") }),
-			[]string{subnet + `description "x" → ""` + differs},
-		},
-		"another gateway is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Gateway = addr("10.0.0.255") }),
-			[]string{subnet + "gateway 10.0.0.255 → 10.0.0.1" + differs},
-		},
-		"a gateway that was taken off is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Gateway = netip.Addr{} }),
-			[]string{subnet + "gateway none → 10.0.0.1" + differs},
-		},
-		"a gateway that should not be is taken off": {
-			specWith(func(s *Spec) { s.Subnets[0].Gateway = netip.Addr{} }), observedWith(func(*ObservedNetwork) {}),
-			[]string{subnet + "gateway 10.0.0.1 → none" + differs},
-		},
-		"a gateway moves together with the pools around it": {
-			specWith(func(s *Spec) {
-				s.Subnets[0].Gateway, s.Subnets[0].Pools = addr("10.0.0.254"), ranges("10.0.0.1-10.0.0.253")
-			}), observedWith(func(*ObservedNetwork) {}),
-			[]string{subnet + "gateway 10.0.0.1 → 10.0.0.254, " +
-				"allocationPools 10.0.0.2-10.0.0.254 → 10.0.0.1-10.0.0.253" + differs},
-		},
-		"other pools are put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Pools = nil }),
-			[]string{subnet + "allocationPools none → 10.0.0.2-10.0.0.254" + differs},
-		},
-		"DHCP that was switched off is switched on": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].DHCP = false }),
-			[]string{subnet + "dhcp false → true" + differs},
-		},
-		"another order of name servers is a difference": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) {
-				n.Subnets[0].DNSServers = []netip.Addr{addr("1.1.1.1"), addr("9.9.9.9")}
-			}),
-			[]string{subnet + "dnsServers 1.1.1.1, 9.9.9.9 → 9.9.9.9, 1.1.1.1" + differs},
-		},
-		"another route is put back": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) {
-				n.Subnets[0].HostRoutes = []Route{route("10.9.0.0/16", "10.0.0.8")}
-			}),
-			[]string{subnet + "hostRoutes 10.9.0.0/16 via 10.0.0.8 → 10.9.0.0/16 via 10.0.0.9" + differs},
-		},
-		"several differences of one resource are one step": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Name, n.MTU = "x", 1500 }),
-			[]string{network + `name "x" → "net", mtu 1500 → 1400` + differs},
-		},
-		"texts that would garble a terminal are quoted": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Name = "a\nb\x1b[31m" }),
-			[]string{network + `name "a\nb\x1b[31m" → "net"` + differs},
-		},
-
-		"a subnet that is missing is created in the network there is": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets = nil }),
-			[]string{"create subnet 10.0.0.0/24 (it is declared but missing)"},
-		},
 		"a subnet of ours that is not declared goes before one comes in its place": {
 			specWith(func(s *Spec) { s.Subnets = []Subnet{{CIDR: prefix("10.0.0.0/16")}} }),
 			observedWith(func(*ObservedNetwork) {}),
@@ -223,16 +150,6 @@ func TestPlan(t *testing.T) {
 				"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)",
 				"create subnet 10.0.0.0/16 (it is declared but missing)",
 			},
-		},
-		"a subnet of ours of another length is another subnet": {
-			specWith(func(s *Spec) { s.Subnets = nil }), observedWith(func(*ObservedNetwork) {}),
-			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)"},
-		},
-
-		"of two networks the older stays": {
-			declaredSpec(),
-			Observed{Networks: []ObservedNetwork{duplicate("net-0", later), asDeclared()}},
-			[]string{"delete network net-0 (it is a duplicate of the older network net-1)"},
 		},
 		"of two networks of one age the lower id stays": {
 			declaredSpec(),
@@ -242,20 +159,17 @@ func TestPlan(t *testing.T) {
 		"of three networks one stays, and is put right before the duplicates go": {
 			declaredSpec(),
 			Observed{Networks: []ObservedNetwork{
-				duplicate("net-3", later), duplicate("net-2", later),
+				duplicate("net-0", later), duplicate("net-2", later),
 				observedWith(func(n *ObservedNetwork) { n.MTU = 1500 }).Networks[0],
 			}},
 			[]string{
 				network + "mtu 1500 → 1400" + differs,
+				"delete network net-0 (it is a duplicate of the older network net-1)",
 				"delete network net-2 (it is a duplicate of the older network net-1)",
-				"delete network net-3 (it is a duplicate of the older network net-1)",
 			},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			change, err := Network(tc.spec, tc.observed)
-			wantChange(t, change, err, tc.want)
-		})
+		t.Run(sentence, func(t *testing.T) { wantSteps(t, tc.spec, tc.observed, tc.want) })
 	}
 }
 
@@ -287,14 +201,6 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 }
 
 func TestPlanRefuses(t *testing.T) {
-	addForeign := func(cidr string) Observed {
-		return observedWith(func(n *ObservedNetwork) {
-			n.Subnets = append(n.Subnets, foreignSubnet(cidr))
-		})
-	}
-	withSubnet := func(cidr string) Spec {
-		return specWith(func(s *Spec) { s.Subnets = append(s.Subnets, Subnet{CIDR: prefix(cidr)}) })
-	}
 	younger := duplicate("net-2", plantest.Epoch.Add(time.Hour))
 	younger.Subnets = []ObservedSubnet{foreignSubnet("10.7.0.0/24")}
 	for sentence, tc := range map[string]struct {
@@ -303,32 +209,19 @@ func TestPlanRefuses(t *testing.T) {
 		blocked  bool
 		text     string
 	}{
-		"a foreign subnet where ours is declared": {
-			withSubnet("10.5.0.0/24"), addForeign("10.5.0.0/24"), true, "sub-foreign (10.5.0.0/24)",
-		},
 		"a foreign subnet that overlaps one that is declared": {
-			withSubnet("10.5.0.0/24"), addForeign("10.5.0.128/25"), true, "sub-foreign (10.5.0.128/25)",
+			specWith(func(s *Spec) { s.Subnets = append(s.Subnets, Subnet{CIDR: prefix("10.5.0.0/24")}) }),
+			observedWith(func(n *ObservedNetwork) { n.Subnets = append(n.Subnets, foreignSubnet("10.5.0.128/25")) }),
+			true, "sub-foreign (10.5.0.128/25)",
 		},
 		"a subnet of ours that lost its marker": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = "" }), true, "sub-1",
-		},
-		"a subnet that bears another object's marker": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = otherOwner.Marker() }),
-			true, "sub-1",
 		},
 		"a foreign subnet in a duplicate, which would be deleted with it": {
 			declaredSpec(), Observed{Networks: []ObservedNetwork{asDeclared(), younger}}, true, "sub-foreign",
 		},
 		"a network without a marker": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = "db" }), false, "net-1 does not bear the marker",
-		},
-		"a network with another object's marker": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }),
-			false, "net-1 does not bear the marker",
-		},
-		"a network whose marker does not stand at the end": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = testOwner.Marker() + "." }),
-			false, "net-1 does not bear the marker",
 		},
 		"a spec that is not valid": {
 			specWith(func(s *Spec) { s.Description = "[owner=" }), Observed{}, false, "description",
@@ -353,33 +246,12 @@ func TestPlanDelete(t *testing.T) {
 		blocked  bool
 		err      string
 	}{
-		"nothing takes nothing": {observed: Observed{}},
-		"a network takes its steps": {
-			observed: Observed{Networks: []ObservedNetwork{asDeclared()}}, want: []string{"delete network net-1" + deleted},
-		},
 		"duplicates go too": {
 			observed: Observed{Networks: []ObservedNetwork{duplicate("net-9", plantest.Epoch.Add(time.Hour)), asDeclared()}},
 			want:     []string{"delete network net-1" + deleted, "delete network net-9" + deleted},
 		},
-		"a foreign subnet blocks it": {
-			observed: observedWith(func(n *ObservedNetwork) { n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24")) }),
-			blocked:  true, err: "sub-foreign",
-		},
-		"a foreign subnet in one of two networks blocks both": {
-			observed: Observed{Networks: []ObservedNetwork{
-				duplicate("net-0", plantest.Epoch),
-				observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = "" }).Networks[0],
-			}},
-			blocked: true, err: "sub-1",
-		},
 		"a network without the marker is an error": {
 			observed: observedWith(func(n *ObservedNetwork) { n.Description = "db" }), err: "net-1 does not bear the marker",
-		},
-		"a network of another object's is an error": {
-			observed: observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }), err: "net-1 does not bear the marker",
-		},
-		"a port takes its step": {
-			observed: observedPort(func(*ObservedPort) {}), want: []string{"delete port port-1" + deleted},
 		},
 		"duplicates and ports on other networks go too, the older first": {
 			observed: Observed{Ports: []ObservedPort{
@@ -404,9 +276,6 @@ func TestPlanDelete(t *testing.T) {
 		"a port without the marker is an error": {
 			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 does not bear the marker",
 		},
-		"a port of another object's is an error": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 does not bear the marker",
-		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Delete(testOwner, tc.observed)
@@ -422,80 +291,29 @@ func TestPlanDelete(t *testing.T) {
 
 func TestPlanRelease(t *testing.T) {
 	const released = " (the object is being deleted with deletionPolicy Retain)"
+	own, others := testOwner.Marker(), otherOwner.Marker()
 	for sentence, tc := range map[string]struct {
 		observed Observed
 		want     []string
 		// left are the descriptions that the steps leave.
 		left []string
 	}{
-		"nothing takes nothing": {},
-		"the network comes last": {
-			observed: Observed{Networks: []ObservedNetwork{asDeclared()}},
-			want: []string{
-				`update subnet sub-1 (10.0.0.0/24): description "` + testOwner.Marker() + `" → ""` + released,
-				`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released,
-			},
-			left: []string{"", "db"},
-		},
-		"what is not ours is let be": {
-			observed: observedWith(func(n *ObservedNetwork) {
-				n.Subnets[0].Description = otherOwner.Marker()
-				n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24"))
-			}),
-			want: []string{`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released},
-			left: []string{"db"},
-		},
-		"a text that ends with another object's marker does not make it that object's": {
-			observed: observedWith(func(n *ObservedNetwork) {
-				n.Description, n.Subnets = testOwner.Describe("db "+otherOwner.Marker()), nil
-			}),
-			want: []string{`update network net-1: description "db ` + otherOwner.Marker() + " " + testOwner.Marker() +
-				`" → "db"` + released},
-			left: []string{"db"},
+		"a network comes after its ports and its subnets, and its text stays": {
+			Observed{Networks: []ObservedNetwork{asDeclared()}, Ports: []ObservedPort{portAsDeclared()}}, []string{
+				`update port port-1: description "` + own + `" → ""` + released,
+				`update subnet sub-1 (10.0.0.0/24): description "` + own + `" → ""` + released,
+				`update network net-1: description "db ` + own + `" → "db"` + released,
+			}, []string{"", "", "db"},
 		},
 		"a text that ends with the same marker does not keep it ours": {
-			observed: observedWith(func(n *ObservedNetwork) {
-				n.Description, n.Subnets = testOwner.Describe(testOwner.Describe(testOwner.Marker())), nil
+			observedWith(func(n *ObservedNetwork) {
+				n.Description, n.Subnets = testOwner.Describe(testOwner.Describe(own)), nil
 			}),
-			want: []string{`update network net-1: description "` + strings.Repeat(testOwner.Marker()+" ", 2) +
-				testOwner.Marker() + `" → ""` + released},
-			left: []string{""},
-		},
-		"a port loses its marker": {
-			observed: observedPort(func(*ObservedPort) {}),
-			want:     []string{`update port port-1: description "` + testOwner.Marker() + `" → ""` + released},
-			left:     []string{""},
-		},
-		"a text in front of the marker stays": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x") }),
-			want:     []string{`update port port-1: description "x ` + testOwner.Marker() + `" → "x"` + released},
-			left:     []string{"x"},
+			[]string{`update network net-1: description "` + strings.Repeat(own+" ", 2) + own + `" → ""` + released}, []string{""},
 		},
 		"a port's text that ends with another object's marker does not make it that object's": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe(otherOwner.Marker()) }),
-			want: []string{`update port port-1: description "` + otherOwner.Marker() + " " + testOwner.Marker() +
-				`" → ""` + released},
-			left: []string{""},
-		},
-		"a port that is not ours is let be": {
-			observed: Observed{Ports: []ObservedPort{
-				portAsDeclared(),
-				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-2", otherOwner.Marker() }),
-				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-3", "" }),
-			}},
-			want: []string{`update port port-1: description "` + testOwner.Marker() + `" → ""` + released},
-			left: []string{""},
-		},
-		"a network comes after its ports": {
-			observed: Observed{
-				Networks: observedWith(func(n *ObservedNetwork) { n.Subnets = nil }).Networks,
-				Ports:    []ObservedPort{portAsDeclared()},
-			},
-			want: []string{
-				`update port port-1: description "` + testOwner.Marker() + `" → ""` + released,
-				`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released,
-			},
-			left: []string{"", "db"},
+			observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x " + others) }),
+			[]string{`update port port-1: description "x ` + others + " " + own + `" → "x"` + released}, []string{"x"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

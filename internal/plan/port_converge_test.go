@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
-	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
-	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // portScene is a port's spec and a cloud that somebody has been in.
@@ -264,25 +261,4 @@ func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
 			t.Fatalf("of the addresses %v, %d were kept and %d may be: %v", before.Addresses, kept, may, after.Addresses)
 		}
 	})
-}
-
-func TestStepsThatNameAnOlderRevisionOfAPortAreRefused(t *testing.T) {
-	c := portCloud()
-	spec := PortSpec{
-		Owner: testOwner, Name: "port", NetworkID: "net-a",
-		Addresses: []PortAddress{{SubnetID: c.Networks[0].Subnets[0].ID}},
-	}
-	mustApply(t, c, mustPlanPort(t, spec, c))
-	spec.Name = "renamed"
-	update := mustPlanPort(t, spec, c)
-	deletion, err := Delete(testOwner, c.Observe(testOwner))
-	expect.NoError(t, err)
-	c.Ports[0].Revision++
-	for _, change := range []Change{update, deletion, Release(testOwner, Observed{Ports: []ObservedPort{{
-		ID: c.Ports[0].ID, NetworkID: "net-a", PortAttributes: c.Ports[0].PortAttributes,
-	}}})} {
-		if err := c.apply(change); !errors.Is(err, plantest.ErrMoved) {
-			t.Errorf("%s: got %v, want it refused as moved", change, err)
-		}
-	}
 }

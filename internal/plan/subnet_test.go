@@ -77,12 +77,8 @@ func TestDefaultGatewayIsTheFirstAddressAfterTheNetworks(t *testing.T) {
 	for cidr, want := range map[string]string{
 		"192.168.0.0/16":     "192.168.0.1",
 		"192.168.0.77/24":    "192.168.0.1",
-		"10.0.0.4/30":        "10.0.0.5",
-		"128.0.0.0/1":        "128.0.0.1",
 		"255.255.255.252/30": "255.255.255.253",
 		"fd00:1::/64":        "fd00:1::1",
-		"fd00::fffc/126":     "fd00::fffd",
-		"8000::/1":           "8000::1",
 	} {
 		if got := DefaultGateway(prefix(cidr)); got != addr(want) {
 			t.Errorf("DefaultGateway(%s) = %s, want %s", cidr, got, want)
@@ -98,37 +94,22 @@ func TestDefaultPoolsAreAllAddressesButTheGateway(t *testing.T) {
 		cidr, gateway string
 		want          []Range
 	}{
-		"the first address is the gateway":   {"192.168.0.0/24", "192.168.0.1", ranges("192.168.0.2-192.168.0.254")},
 		"the last address is the gateway":    {"192.168.0.0/24", "192.168.0.254", ranges("192.168.0.1-192.168.0.253")},
-		"no gateway leaves all addresses":    {"192.168.0.0/24", "", ranges("192.168.0.1-192.168.0.254")},
-		"a gateway elsewhere takes nothing":  {"192.168.0.0/24", "10.0.0.1", ranges("192.168.0.1-192.168.0.254")},
-		"a gateway of the other family too":  {"192.168.0.0/24", "fd00::1", ranges("192.168.0.1-192.168.0.254")},
-		"the broadcast address is not in it": {"192.168.0.0/24", "192.168.0.255", ranges("192.168.0.1-192.168.0.254")},
 		"host bits do not count":             {"192.168.0.9/24", "192.168.0.1", ranges("192.168.0.2-192.168.0.254")},
-		"a gateway in the middle parts them": {
-			"192.168.0.0/24", "192.168.0.100", ranges("192.168.0.1-192.168.0.99", "192.168.0.101-192.168.0.254"),
-		},
+		"a gateway elsewhere takes nothing":  {"192.168.0.0/24", "10.0.0.1", ranges("192.168.0.1-192.168.0.254")},
+		"the broadcast address is not in it": {"192.168.0.0/24", "192.168.0.255", ranges("192.168.0.1-192.168.0.254")},
 		"a gateway after the first leaves one alone": {
 			"192.168.0.0/24", "192.168.0.2", ranges("192.168.0.1-192.168.0.1", "192.168.0.3-192.168.0.254"),
 		},
-		"a /30 leaves one address":         {"10.0.0.0/30", "10.0.0.1", ranges("10.0.0.2-10.0.0.2")},
-		"a /30 with its last as gateway":   {"10.0.0.0/30", "10.0.0.2", ranges("10.0.0.1-10.0.0.1")},
-		"a /1 of IPv4":                     {"128.0.0.0/1", "128.0.0.1", ranges("128.0.0.2-255.255.255.254")},
-		"a /30 at the end of IPv4":         {"255.255.255.252/30", "", ranges("255.255.255.253-255.255.255.254")},
-		"a /31 has none":                   {"10.0.0.0/31", "", nil},
-		"a /32 has none":                   {"10.0.0.0/32", "", nil},
-		"the last /32 has none":            {"255.255.255.255/32", "", nil},
-		"the first /32 has none":           {"0.0.0.0/32", "", nil},
-		"IPv6 has no broadcast address":    {"fd00::/64", "fd00::1", ranges("fd00::2-fd00::ffff:ffff:ffff:ffff")},
-		"a /126 of IPv6":                   {"fd00::/126", "fd00::3", ranges("fd00::1-fd00::2")},
-		"a /1 of IPv6 to the last address": {"8000::/1", "8000::1", ranges("8000::2-" + lastIPv6)},
+		"a /30 at the end of IPv4":      {"255.255.255.252/30", "", ranges("255.255.255.253-255.255.255.254")},
+		"a /31 has none":                {"10.0.0.0/31", "", nil},
+		"a /32 has none":                {"10.0.0.0/32", "", nil},
+		"IPv6 has no broadcast address": {"fd00::/64", "fd00::1", ranges("fd00::2-fd00::ffff:ffff:ffff:ffff")},
 		"the last address of IPv6 is the gateway": {
 			"ffff:ffff:ffff:ffff::/64", lastIPv6, ranges("ffff:ffff:ffff:ffff::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"),
 		},
-		"a /128 has none":      {"fd00::/128", "", nil},
-		"the last /128 too":    {lastIPv6 + "/128", "", nil},
-		"no CIDR has none":     {"", "", nil},
-		"no CIDR, but gateway": {"", "10.0.0.1", nil},
+		"the last /128 too": {lastIPv6 + "/128", "", nil},
+		"no CIDR has none":  {"", "", nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var cidr netip.Prefix
@@ -164,17 +145,13 @@ func TestPropertyDefaultPoolsCoverEachHostOnce(t *testing.T) {
 
 func TestJoinRanges(t *testing.T) {
 	for sentence, tc := range map[string]struct{ in, want []Range }{
-		"nothing is nothing":       {nil, nil},
-		"an empty list is nothing": {[]Range{}, nil},
-		"one stays":                {ranges("10.0.0.1-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
+		"nothing is nothing": {nil, nil},
 		"apart stays apart, sorted": {
 			ranges("10.0.0.7-10.0.0.9", "10.0.0.1-10.0.0.5"), ranges("10.0.0.1-10.0.0.5", "10.0.0.7-10.0.0.9"),
 		},
 		"neighbours are joined":       {ranges("10.0.0.6-10.0.0.9", "10.0.0.1-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
-		"neighbours across an octet":  {ranges("10.0.0.1-10.0.0.255", "10.0.1.0-10.0.1.9"), ranges("10.0.0.1-10.0.1.9")},
 		"overlapping ones are joined": {ranges("10.0.0.1-10.0.0.5", "10.0.0.3-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
 		"one within another goes":     {ranges("10.0.0.1-10.0.0.9", "10.0.0.3-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
-		"one twice is one":            {ranges("10.0.0.1-10.0.0.9", "10.0.0.1-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
 		"three in a row are one": {
 			ranges("10.0.0.3-10.0.0.3", "10.0.0.1-10.0.0.1", "10.0.0.2-10.0.0.2"), ranges("10.0.0.1-10.0.0.3"),
 		},
@@ -182,16 +159,8 @@ func TestJoinRanges(t *testing.T) {
 			ranges("255.255.255.255-255.255.255.255", "255.255.255.254-255.255.255.254"),
 			ranges("255.255.255.254-255.255.255.255"),
 		},
-		"all of IPv4 swallows a part": {
-			ranges("0.0.0.0-255.255.255.255", "10.0.0.1-10.0.0.9"), ranges("0.0.0.0-255.255.255.255"),
-		},
-		"both halves of IPv4 are IPv4": {
-			ranges("128.0.0.0-255.255.255.255", "0.0.0.0-127.255.255.255"), ranges("0.0.0.0-255.255.255.255"),
-		},
 		"the end of IPv6 is an end": {ranges("ffff::-"+lastIPv6, "fffe::-"+lastIPv6), ranges("fffe::-" + lastIPv6)},
-		"the last address of IPv6": {
-			ranges(lastIPv6+"-"+lastIPv6, lastIPv6+"-"+lastIPv6), ranges(lastIPv6 + "-" + lastIPv6),
-		},
+		"the last address of IPv6":  {ranges(lastIPv6+"-"+lastIPv6, lastIPv6+"-"+lastIPv6), ranges(lastIPv6 + "-" + lastIPv6)},
 		"IPv6 does not follow on IPv4": {
 			ranges("::-::9", "255.255.255.0-255.255.255.255"), ranges("255.255.255.0-255.255.255.255", "::-::9"),
 		},
@@ -214,7 +183,6 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 		},
 	}
 	for sentence, tc := range map[string]struct{ in, want Subnet }{
-		"the canonical form itself": {base, base},
 		"pools in another order": {with(base, func(s *Subnet) {
 			s.Pools = ranges("10.0.0.150-10.0.0.254", "10.0.0.2-10.0.0.100")
 		}), base},
@@ -291,13 +259,10 @@ func TestSubnetValidateRefuses(t *testing.T) {
 	}{
 		"no CIDR":        {Subnet{}, "cidr", "192.168.0.0/16"},
 		"IPv4 host bits": {Subnet{CIDR: prefix("10.0.0.5/24")}, "cidr", "write 10.0.0.0/24"},
-		"IPv6 host bits": {Subnet{CIDR: prefix("fd00::5/64")}, "cidr", "write fd00::/64"},
 		"an IPv4 /0":     {Subnet{CIDR: prefix("0.0.0.0/0")}, "cidr", "from 1 to 30"},
 		"an IPv4 /31":    {Subnet{CIDR: prefix("10.0.0.0/31")}, "cidr", "from 1 to 30"},
-		"an IPv4 /32":    {Subnet{CIDR: prefix("10.0.0.0/32")}, "cidr", "from 1 to 30"},
 		"an IPv6 /0":     {Subnet{CIDR: prefix("::/0")}, "cidr", "from 1 to 126"},
 		"an IPv6 /127":   {Subnet{CIDR: prefix("fd00::/127")}, "cidr", "from 1 to 126"},
-		"an IPv6 /128":   {Subnet{CIDR: prefix("fd00::/128")}, "cidr", "from 1 to 126"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			requireFieldError(t, tc.subnet.Validate(), tc.field, tc.text)

@@ -48,23 +48,8 @@ func TestPlanOfWhatASpecSetsNoLonger(t *testing.T) {
 				`tag network net-1: tags "a" → none` + differs,
 			},
 		},
-		"only what was set is taken back": {
-			takeBack(nil, FieldTags), observedWith(everythingThere), []string{`tag network net-1: tags "a" → none` + differs},
-		},
 		"what is not there need not be taken back": {
 			takeBack(nil, takeBacks...), observedWith(func(*ObservedNetwork) {}), nil,
-		},
-		"what the spec sets is not taken back": {
-			takeBack(everythingSet, takeBacks...), observedWith(everythingThere), nil,
-		},
-		"a network that is yet to be made has nothing to take back": {
-			takeBack(nil, takeBacks...), Observed{}, []string{
-				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared but missing)",
-			},
-		},
-		"a share of another project's policy stays": {
-			takeBack(nil, FieldSharedWith), observedWith(func(n *ObservedNetwork) { n.Shares = []Share{{"", "one"}} }), nil,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) { wantSteps(t, tc.spec, tc.observed, tc.want) })

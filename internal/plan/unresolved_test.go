@@ -57,15 +57,6 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 		there []ObservedSubnet
 		want  []string
 	}{
-		"no subnet is made for it": {unknown(nil), nil, nil},
-		"the subnet that was last seen to be from it is kept as declared": {
-			unknown(func(a *Allocation, _ *Spec) { a.Given = "sub-1" }),
-			[]ObservedSubnet{without("100.64.7.9", four("sub-1", "100.64.7.0/30"))},
-			[]string{"update subnet sub-1 (100.64.7.0/30): gateway 100.64.7.9 → 100.64.7.1 (it differs from the spec)"},
-		},
-		"a subnet that may be from it stays as it is": {
-			unknown(nil), []ObservedSubnet{without("100.64.7.9", four("sub-1", "100.64.7.0/30"))}, nil,
-		},
 		"the subnet that was last seen stays where it would have to be made anew": {
 			unknown(func(a *Allocation, _ *Spec) { a.Given, a.PrefixLength = "sub-1", 26 }),
 			[]ObservedSubnet{four("sub-1", "100.64.7.0/24")}, nil,
@@ -74,10 +65,6 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 			unknown(func(a *Allocation, _ *Spec) { a.Given = "sub-1" }),
 			[]ObservedSubnet{four("sub-1", "100.64.7.0/24"), six("sub-2", "2001:db8::/64")},
 			[]string{"delete subnet sub-2 (2001:db8::/64) (it is no longer declared)"},
-		},
-		"a subnet from no pool is not meant": {
-			unknown(nil), []ObservedSubnet{givenFrom("", "sub-1", "10.0.0.0/24")},
-			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)"},
 		},
 		"a subnet from a pool that another names is not meant": {
 			unknown(func(a *Allocation, s *Spec) {
@@ -157,8 +144,6 @@ func TestInterfacesStayWhileItIsNotKnownWhetherTheirSubnetsDo(t *testing.T) {
 		change func(*Spec, *cloud)
 		want   []Action
 	}{
-		"all is as declared, as far as is known":    {false, func(*Spec, *cloud) {}, nil},
-		"all is as declared":                        {true, func(*Spec, *cloud) {}, nil},
 		"a router is kept where its subnets are":    {true, renameRouter, []Action{UpdateRouter}},
 		"a router is left where one is in doubt":    {false, renameRouter, nil},
 		"a subnet that is not declared goes anyhow": {false, dropLastSubnet, []Action{DetachInterface, DeleteSubnet}},
