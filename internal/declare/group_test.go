@@ -28,7 +28,6 @@ func TestSecurityGroup(t *testing.T) {
 		rules          []cloudteamv1.SecurityGroupRule
 		rulesOf, waits []plan.Rule
 	}{
-		"nothing lets everything out": {nil, out, nil},
 		"a rule for egress is the only one": {
 			[]cloudteamv1.SecurityGroupRule{{Direction: "egress", EtherType: "IPv6", Protocol: "tcp", PortRangeMin: port(1),
 				PortRangeMax: port(65535)}},

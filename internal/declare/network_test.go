@@ -45,13 +45,6 @@ func TestNetwork(t *testing.T) {
 		spec cloudteamv1.NetworkSpec
 		want plan.Spec
 	}{
-		"a cidr alone has the defaults": {
-			specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}),
-			plan.Spec{Subnets: []plan.Subnet{{
-				CIDR: prefix("192.168.0.0/16"), Gateway: addr("192.168.0.1"), DHCP: true,
-				Pools: []plan.Range{poolOf("192.168.0.2", "192.168.255.254")},
-			}}},
-		},
 		"a subnet from a pool has what does not follow from its CIDR": {
 			specOf(cloudteamv1.SubnetSpec{
 				SubnetPool: "office", PrefixLength: new(int32(26)), Gateway: cloudteamv1.GatewayNone,
@@ -60,19 +53,6 @@ func TestNetwork(t *testing.T) {
 			plan.Spec{Subnets: []plan.Subnet{{
 				From: &plan.Allocation{Name: "office", PrefixLength: 26, NoGateway: true}, DHCP: true,
 				DNSServers: []netip.Addr{addr("fd00::53")},
-			}}},
-		},
-		"without a gateway the pools hold its address": {
-			specOf(cloudteamv1.SubnetSpec{CIDR: "fd00::/126", Gateway: cloudteamv1.GatewayNone, DHCP: new(false)}),
-			plan.Spec{Subnets: []plan.Subnet{{
-				CIDR: prefix("fd00::/126"), Pools: []plan.Range{poolOf("fd00::1", "fd00::3")},
-			}}},
-		},
-		"the default pools leave out a gateway elsewhere": {
-			specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/29", Gateway: "10.0.0.3"}),
-			plan.Spec{Subnets: []plan.Subnet{{
-				CIDR: prefix("10.0.0.0/29"), Gateway: addr("10.0.0.3"), DHCP: true,
-				Pools: []plan.Range{poolOf("10.0.0.1", "10.0.0.2"), poolOf("10.0.0.4", "10.0.0.6")},
 			}}},
 		},
 		"spelling does not count": {
@@ -173,42 +153,19 @@ func TestNetworkRefuses(t *testing.T) {
 		spec   cloudteamv1.NetworkSpec
 		fields []string
 	}{
-		"no cidr":             {specOf(subnet{}), []string{"cidr"}},
-		"a cidr and a pool":   {specOf(subnet{CIDR: cidr, SubnetPool: "office"}), []string{"subnetPool"}},
 		"a gateway in a pool": {specOf(subnet{SubnetPool: "office", Gateway: "10.0.0.1"}), []string{"subnetPool"}},
 		"a pool of addresses in a pool": {
 			specOf(subnet{SubnetPool: "office", AllocationPools: pool("10.0.0.5", "10.0.0.9")}), []string{"subnetPool"},
-		},
-		"one pool twice": {
-			cloudteamv1.NetworkSpec{
-				SubnetSpec: subnet{SubnetPool: "office"}, AdditionalSubnets: []subnet{{SubnetPool: "office"}},
-			}, []string{"additionalSubnets[0].subnetPool"},
 		},
 		"shared with all projects": {
 			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, SharedWith: []string{"*"}}, []string{"sharedWith[0]"},
 		},
 		"no prefix length":         {specOf(subnet{CIDR: "10.0.0.0"}), []string{"cidr"}},
-		"a space":                  {specOf(subnet{CIDR: " 10.0.0.0/24"}), []string{"cidr"}},
 		"leading zeros":            {specOf(subnet{CIDR: "010.0.0.0/24"}), []string{"cidr"}},
-		"a length with a zero":     {specOf(subnet{CIDR: "10.0.0.0/08"}), []string{"cidr"}},
 		"a netmask":                {specOf(subnet{CIDR: "10.0.0.0/255.0.0.0"}), []string{"cidr"}},
 		"IPv4 in IPv6's spelling":  {specOf(subnet{CIDR: "::ffff:10.0.0.0/120"}), []string{"cidr"}},
-		"host bits":                {specOf(subnet{CIDR: "10.0.0.1/24"}), []string{"cidr"}},
 		"a gateway that is a word": {specOf(subnet{CIDR: cidr, Gateway: "None"}), []string{"gateway"}},
 		"a gateway with a zone":    {specOf(subnet{CIDR: cidr6, Gateway: "fd00::1%eth0"}), []string{"gateway"}},
-		"a gateway with a length":  {specOf(subnet{CIDR: cidr, Gateway: "10.0.0.1/24"}), []string{"gateway"}},
-		"a pool without an end": {
-			specOf(subnet{CIDR: cidr, AllocationPools: pool("10.0.0.5", "")}), []string{"allocationPools[0].end"},
-		},
-		"a name server by name": {
-			specOf(subnet{CIDR: cidr, DNSServers: []string{"dns.example"}}), []string{"dnsServers[0]"},
-		},
-		"a route without a next hop": {
-			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.0/16", "")}), []string{"hostRoutes[0].nextHop"},
-		},
-		"a route to an address": {
-			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.1", "10.0.0.9")}), []string{"hostRoutes[0].destination"},
-		},
 		"an additional subnet, by its place": {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec: subnet{CIDR: cidr, Gateway: "x"},
@@ -219,13 +176,6 @@ func TestNetworkRefuses(t *testing.T) {
 			[]string{
 				"gateway", "additionalSubnets[1].cidr", "additionalSubnets[1].dnsServers[0]",
 			},
-		},
-		"additional subnets that overlap": {
-			cloudteamv1.NetworkSpec{
-				SubnetSpec:        subnet{CIDR: cidr},
-				AdditionalSubnets: []subnet{{CIDR: "10.0.0.128/25"}, {CIDR: cidr6}, {CIDR: cidr6}},
-			},
-			[]string{"additionalSubnets[0].cidr", "additionalSubnets[2].cidr"},
 		},
 		"every field at once": {
 			cloudteamv1.NetworkSpec{

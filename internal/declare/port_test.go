@@ -95,7 +95,6 @@ func slaac(n *cloudteamv1.Network) { n.Status.Subnets[1].IPv6AddressMode = cloud
 func ofAnotherNamespace(n *cloudteamv1.Network) { n.Namespace = "owner" }
 
 func TestNetworkPort(t *testing.T) {
-	const groupID = "0b7a1f0e-6f0c-4f0e-9f0e-0123456789ab"
 	guests, team := cloudteamv1.AddressUser{Namespace: "guests"}, cloudteamv1.AddressUser{Namespace: "team"}
 	web := cloudteamv1.AddressUser{Kind: "Deployment", Name: "web"}
 	spec := func(change func(*plan.PortSpec)) *plan.PortSpec {
@@ -149,9 +148,6 @@ func TestNetworkPort(t *testing.T) {
 			want: spec(func(s *plan.PortSpec) {
 				s.PortSecurity, s.SecurityGroups, s.AddressPairs = new(false), []string{}, []plan.AddressPair{}
 			}),
-		},
-		"no pairs at all": {
-			port: "allowedAddressPairs: []", want: spec(func(s *plan.PortSpec) { s.AddressPairs = []plan.AddressPair{} }),
 		},
 		"a guest leaves no limit of the Network's": {
 			port: "qosPolicy: gold", guest: true,
@@ -249,12 +245,6 @@ func TestNetworkPort(t *testing.T) {
 			guest: true,
 			says:  "no subnet in Neutron that an address could come from: it keeps 192.168.0.0/16 for others by its reservedFor",
 		},
-		"also if nobody knows yet of which family it is": {
-			network: []networkChange{
-				planned(cloudteamv1.SubnetSpec{SubnetPool: "office", ReservedFor: []cloudteamv1.AddressUser{guests}}),
-			},
-			port: "addresses: [192.168.0.9]", guest: true, says: "keeps from this port by its reservedFor",
-		},
 		"nobody gets an address of a subnet that left the spec: it may have been reserved": {
 			network: []networkChange{undeclared("10.1.0.0/24", "sub-2")}, port: "addresses: [10.1.0.9]",
 			says: "10.1.0.9 is in 10.1.0.0/24, which Network team/example-network does not declare any more",
@@ -262,13 +252,6 @@ func TestNetworkPort(t *testing.T) {
 		"a reservation where it cannot have an address bounds nothing": {
 			network: []networkChange{also("192.169.0.0/16", "sub-2"), reserving(1, team), serving(1, "compute:nova")},
 			want:    on("sub-1"),
-		},
-		"it gets an address of a subnet whose CIDR is from a pool": {
-			network: []networkChange{func(n *cloudteamv1.Network) {
-				n.Spec.CIDR, n.Spec.SubnetPool = "", "office"
-				n.Status.Subnets[0].SubnetPool = "office"
-			}, undeclared("fd00::/64", "sub-2")},
-			want: on("sub-1"),
 		},
 		"it gets none of a subnet whose pool the Network does not name any more": {
 			network: []networkChange{also("192.169.0.0/16", "sub-2"), func(n *cloudteamv1.Network) {
@@ -300,9 +283,6 @@ func TestNetworkPort(t *testing.T) {
 			network: []networkChange{also("fd00::/64", "sub-2"), slaac}, port: `addresses: [192.168.0.9, "fd00::9"]`,
 			says: "fd00::9 is in fd00::/64, where ports make their addresses",
 		},
-		"no address comes from a subnet that is no longer declared": {
-			network: []networkChange{undeclared("fd00::/64", "sub-2")}, want: on("sub-1"),
-		},
 		"one that something uses keeps such an address": {
 			network: []networkChange{undeclared("fd00::/64", "sub-2")}, state: used, selfMade: "fd00::7/64",
 			want: spec(func(s *plan.PortSpec) {
@@ -320,16 +300,7 @@ func TestNetworkPort(t *testing.T) {
 			network: []networkChange{ofAnotherNamespace}, port: "securityGroups: [web]",
 			says: `"web" is no id: on a Network of another namespace, write the id`,
 		},
-		"but its id is": {
-			network: []networkChange{ofAnotherNamespace}, port: "securityGroups: [" + groupID + "]",
-			want: spec(func(s *plan.PortSpec) { s.SecurityGroups = []string{groupID} }),
-		},
-		"what is no address is refused": {port: "addresses: [192.168.0.300]", says: `"192.168.0.300" is no address`},
-		"a port that something uses keeps the address and MAC that it was given": {
-			state: used, want: spec(func(s *plan.PortSpec) {
-				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.7")}, "fa:16:3e:00:00:07"
-			}),
-		},
+		"what is no address is refused":           {port: "addresses: [192.168.0.300]", says: `"192.168.0.300" is no address`},
 		"a port that nothing uses may get others": {state: given, want: on("sub-1")},
 		"declared addresses win over those that were given": {
 			port: `{addresses: [192.168.0.8], mac: "fa:16:3e:00:00:08"}`, state: used,
