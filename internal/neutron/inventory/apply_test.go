@@ -112,22 +112,6 @@ func (e *emulated) port(n plan.ObservedNetwork) plan.PortSpec {
 	}
 }
 
-// A subnet's write moves its network's revision. A change that writes both must not trip over its own steps.
-func TestApplyFollowsTheRevisionsThatItMovesItself(t *testing.T) {
-	e := newEmulated(t, Options{})
-	cidr := netip.MustParsePrefix("10.0.0.0/24")
-	spec := plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
-		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true,
-	}}}
-	e.apply(plan.Network(spec, e.observed()))
-	spec.Name = "renamed" // of the network and of its subnet
-	e.apply(plan.Network(spec, e.observed()))
-	e.apply(plan.Release(e.owner, e.observed()), nil)
-	if left := e.observed(); !left.Empty() {
-		t.Errorf("still held after the release: %v", left)
-	}
-}
-
 // TestPortsAreAsPlannedAfterTheirSteps takes a port through all that its spec can ask for. What was applied is never
 // planned again, neither from what the writes left in the Inventory nor from what a list finds.
 func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
@@ -253,60 +237,5 @@ func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
 		e.apply(plan.Port(spec, e.observed()))
 		expect.NoError(t, e.Audit(t.Context()))
 		expect.Empty(t, moved, "what the audit found moved after its %s was put back", drift.field)
-	}
-}
-
-// TestRefusalsOfPorts holds which kinds the cloud's own refusals are.
-func TestRefusalsOfPorts(t *testing.T) {
-	e := newEmulated(t, Options{Ports: true})
-	cidr := netip.MustParsePrefix("10.0.0.0/30") // .2 is the one address
-	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
-		CIDR: cidr, Gateway: netip.MustParseAddr("10.0.0.1"),
-		Pools: plan.DefaultPools(cidr, netip.MustParseAddr("10.0.0.1")),
-	}}}, e.observed()))
-	n, _ := e.observed().Network()
-	e.owner.Object = "port"
-	create := func(change func(*plan.PortSpec)) plan.Change {
-		spec := e.port(n)
-		change(&spec)
-		planned, err := plan.Port(spec, plan.Observed{})
-		expect.NoError(t, err)
-		return planned
-	}
-	at := func(text string) func(*plan.PortSpec) {
-		return func(s *plan.PortSpec) { s.Addresses[0].Address = netip.MustParseAddr(text) }
-	}
-	const mac, nobody = "fa:16:3e:00:00:01", "11111111-1111-1111-1111-111111111111"
-	e.apply(create(func(s *plan.PortSpec) { s.MAC = mac }), nil)
-	for name, test := range map[string]struct {
-		change func(*plan.PortSpec)
-		want   client.Kind
-	}{
-		"no address is left":               {func(*plan.PortSpec) {}, client.Exhausted},
-		"the address is another's":         {at("10.0.0.2"), client.Taken},
-		"the address is of another subnet": {at("10.0.1.2"), client.Invalid},
-		"the address is the broadcast's":   {at("10.0.0.3"), client.Invalid},
-		"the MAC is another's": {func(s *plan.PortSpec) {
-			s.MAC = mac
-			at("10.0.0.1")(s)
-		}, client.Taken},
-		"the network is not there": {func(s *plan.PortSpec) { s.NetworkID = nobody }, client.NotFound},
-		"the subnet is not there":  {func(s *plan.PortSpec) { s.Addresses[0].SubnetID = nobody }, client.NotFound},
-		"a security group is not there": {func(s *plan.PortSpec) {
-			s.SecurityGroups = []string{nobody}
-			at("10.0.0.1")(s)
-		}, client.Invalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := e.Apply(t.Context(), create(test.change))
-			if got := client.KindOf(err); err == nil || got != test.want || client.MaybeDone(err) {
-				t.Errorf("%v is %v, want %v", err, got, test.want)
-			}
-		})
-	}
-	if _, err := e.Apply(t.Context(), plan.Change{{
-		Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
-	}}); client.KindOf(err) != client.InUse {
-		t.Errorf("deleting a network with a port: %v, want %v", err, client.InUse)
 	}
 }

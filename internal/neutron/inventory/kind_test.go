@@ -251,7 +251,6 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 		want    func(p *plan.ObservedPort)
 		err     string
 	}{
-		"little is enough": {content: minimal, want: func(*plan.ObservedPort) {}},
 		"all is read": {
 			content: minimal + `, "name": "x", "description": "d", "admin_state_up": true, "revision_number": 7`,
 			want: func(p *plan.ObservedPort) {
@@ -280,17 +279,9 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 				}
 			},
 		},
-		"without options": {
-			content: minimal + `, "qos_policy_id": null, "dns_name": "", "allowed_address_pairs": []`,
-			want:    func(*plan.ObservedPort) {},
-		},
 		"security groups are sorted": {
 			content: minimal + `, "security_groups": ["c", "a", "b"]`,
 			want:    func(p *plan.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
-		},
-		"a MAC in capitals": {
-			content: minimal + `, "mac_address": "FA:16:3E:0A:0B:0C"`,
-			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
 		},
 		"a MAC with hyphens": {
 			content: minimal + `, "mac_address": "FA-16-3e-0a-0b-0c"`,
@@ -306,10 +297,6 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 		},
 		"an address that is none": {
 			content: minimal + `, "fixed_ips": [{"subnet_id": "s", "ip_address": "` + canaryBody + `"}]`,
-			err:     "port a: fixed_ips is no address of a known form",
-		},
-		"a subnet without an address": {
-			content: minimal + `, "fixed_ips": [{"subnet_id": "s"}]`,
 			err:     "port a: fixed_ips is no address of a known form",
 		},
 		"no network": {
@@ -494,8 +481,7 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			}, false),
 			`{"allowed_address_pairs":[],"dns_name":"","name":"p","qos_policy_id":null}`,
 		},
-		"an update of a subnet that does not differ sends nothing": {subnetBody(plan.Step{Subnet: subnet}, false), `{}`},
-		"an update of a port that does not differ sends nothing":   {portBody(plan.Step{Port: port}, false), `{}`},
+		"an update of a port that does not differ sends nothing": {portBody(plan.Step{Port: port}, false), `{}`},
 		"no security groups are an empty list": {
 			portBody(plan.Step{
 				Port: plan.PortAttributes{SecurityGroups: []string{}}, Differences: differs(plan.FieldSecurityGroups),
