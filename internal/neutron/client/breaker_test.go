@@ -204,16 +204,8 @@ func TestErrorsThatBeginNoOutage(t *testing.T) {
 				return direct{Handler: p.f}.RoundTrip(r)
 			})
 		},
-		"a refusal of every request": func(*patient) http.RoundTripper {
-			return direct{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "disallowed by policy")
-			})}
-		},
 		"a cloud that asks to wait": func(*patient) http.RoundTripper {
 			return status(http.StatusTooManyRequests)
-		},
-		"credentials that are refused": func(*patient) http.RoundTripper {
-			return status(http.StatusUnauthorized)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

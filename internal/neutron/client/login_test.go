@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,14 @@ func TestAQuotedTokenIsRedacted(t *testing.T) {
 }
 
 func TestFailedLogInSaysWhy(t *testing.T) {
+	says := func(status int, body string) func(f *fakeCloud) {
+		return func(f *fakeCloud) {
+			f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, status, body) }
+		}
+	}
+	redirects := func(to string, status int) func(f *fakeCloud) {
+		return func(f *fakeCloud) { f.Keystone = http.RedirectHandler(to, status).ServeHTTP }
+	}
 	for name, test := range map[string]struct {
 		prepare  func(f *fakeCloud)
 		password string
@@ -66,24 +75,16 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 		},
 		"an address that is not Keystone's": {path: "/elsewhere/v3", mention: []string{"HTTP 404", "no answer of Keystone: set auth_url"}},
 		"a dashboard, with /v3": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "<html>"+canaryBody) }
-			},
+			prepare: says(http.StatusOK, "<html>"+canaryBody),
 			mention: []string{"unexpected answer: this is no answer of Keystone: set auth_url", "dashboard", "HTTP 200"},
 		},
 		"a dashboard that forbids forms of others": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusForbidden, "<html>"+canaryBody) }
-			},
-			kind: Unauthenticated, mention: []string{"no answer of Keystone: set auth_url", "HTTP 403"},
+			prepare: says(http.StatusForbidden, "<html>"+canaryBody),
+			kind:    Unauthenticated, mention: []string{"no answer of Keystone: set auth_url", "HTTP 403"},
 		},
 		"a dashboard": {path: "/page", mention: []string{"unexpected answer: this is no answer of Keystone: set auth_url"}},
 		"a dashboard that wants a log-in": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
-					http.Redirect(w, r, "/auth/login/?next="+canaryToken, http.StatusFound)
-				}
-			},
+			prepare: redirects("/auth/login/?next="+canaryToken, http.StatusFound),
 			mention: []string{"redirects to http://", "/auth/login/, which is not followed", "HTTP 302"},
 		},
 		"a token without a project": {
@@ -97,42 +98,22 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 			region: "nowhere", kind: Invalid, mention: []string{`region "nowhere"`, "region_name"},
 		},
 		"a redirect": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
-					http.Redirect(w, r, "https://keystone.invalid/v3/auth/tokens?x=y", http.StatusTemporaryRedirect)
-				}
-			},
+			prepare: redirects("https://keystone.invalid/v3/auth/tokens?x=y", http.StatusTemporaryRedirect),
 			mention: []string{"redirects to https://keystone.invalid/v3, which is not followed", "write it as auth_url", "HTTP 307"},
 		},
-		"an answer that is no token": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, canaryBody) }
-			},
-		},
+		"an answer that is no token": {prepare: says(http.StatusCreated, canaryBody)},
 		"a refusal that quotes the log-in": {
 			prepare: func(f *fakeCloud) { f.Keystone = quoteRequest },
 			kind:    Unauthenticated, mention: []string{redact.Placeholder, "HTTP 401"},
 		},
-		"a token without an id": {
-			prepare: func(f *fakeCloud) {
-				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, "{}") }
-			},
-			kind: Invalid, mention: []string{"project_name"},
-		},
+		"a token without an id": {prepare: says(http.StatusCreated, "{}"), kind: Invalid, mention: []string{"project_name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeCloud(t, noContent)
 			if test.prepare != nil {
 				test.prepare(f)
 			}
-			path, password := "/v3", canaryPassword
-			if test.path != "" {
-				path = test.path
-			}
-			if test.password != "" {
-				password = test.password
-			}
-			credentials := passwordCredentials(f.URL+path, password)
+			credentials := passwordCredentials(f.URL+cmp.Or(test.path, "/v3"), cmp.Or(test.password, canaryPassword))
 			credentials.endpoint.Region = test.region
 			c := NewCloud(credentials, Options{})
 			_, err := c.Identity(t.Context())
@@ -340,22 +321,6 @@ func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
 	got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
 	want := outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true}
 	expect.Equal(t, want, got, "the error")
-}
-
-func TestChangedPasswordIsARefusalOfCredentials(t *testing.T) {
-	f := newFakeCloud(t, noContent)
-	c := f.cloud(Options{})
-	f.expire(c)
-	f.Set(func() {
-		f.Keystone = func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusUnauthorized, `{"error": {"message": "The request you have made requires authentication."}}`)
-		}
-	})
-	err := call(t.Context(), c, http.MethodPost)
-	checkNoSecrets(t, err)
-	if got := outcomeOf(t, err); got.Kind != Unauthenticated || got.MaybeDone {
-		t.Errorf("it is %+v", got)
-	}
 }
 
 func TestCallsAreCounted(t *testing.T) {
