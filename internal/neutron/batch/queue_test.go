@@ -75,39 +75,52 @@ func rested(t *testing.T, b *Queue) {
 	}
 }
 
-func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
+// inQueue runs a test in virtual time with a queue to a server. In the end it has rested.
+func inQueue(t *testing.T, most int, test func(t *testing.T, s *server, b *Queue)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+		b := New(Options{MaxCalls: most, Post: s.Post})
+		test(t, s, b)
+		rested(t, b)
+	})
+}
+
+// busy has a first call be under way.
+func busy(t *testing.T, b *Queue) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	wg.Go(func() { createMany(t.Context(), b, "first") })
+	elapsed(batchWindow)
+	synctest.Wait()
+	return &wg
+}
+
+func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
+	inQueue(t, 0, func(t *testing.T, _ *server, b *Queue) {
 		began := time.Now()
 		for i := range 3 { // as a network, and then its subnets
 			expect.NoError(t, createNamed(t.Context(), b, fmt.Sprint(i)))
 		}
 		expect.Equal(t, 3*(time.Second+batchWindow), virtual.Since(began), "three calls of a second took")
-		rested(t, b)
 	})
 }
 
 func TestConcurrentCreatesShareACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
 		if failed := createMany(t.Context(), b, numbered("n", 101)...); len(failed) > 0 {
 			t.Fatal(failed)
 		}
 		sizes := s.Sizes()
 		slices.Sort(sizes) // the first two are under way at the same time
 		expect.Equal(t, []int{1, 25, 25, 25, 25}, sizes, "sizes of calls")
-		rested(t, b)
 	})
 }
 
 // Creates come one after another, and each call of few costs the cloud nearly as much as one of many. While one is under
 // way, the next ones gather.
 func TestCreatesThatComeWhileACallIsUnderWayShareTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Takes: func(creates, _ int) time.Duration { return time.Duration(40+10*creates) * time.Millisecond }}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
+		s.Takes = func(creates, _ int) time.Duration { return time.Duration(40+10*creates) * time.Millisecond }
 		var wg sync.WaitGroup
 		for _, name := range numbered("n", 31) {
 			wg.Go(func() { expect.NoError(t, createNamed(t.Context(), b, name)) })
@@ -115,15 +128,13 @@ func TestCreatesThatComeWhileACallIsUnderWayShareTheNext(t *testing.T) {
 		}
 		wg.Wait()
 		expect.Equal(t, 3, len(s.Sizes()), "calls, of %v creates", s.Sizes())
-		rested(t, b)
 	})
 }
 
 // A lone create is not behind others' bulk for longer than a call of its own would take.
 func TestALoneCreateWaitsNoWholeBulk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Takes: func(creates, _ int) time.Duration { return time.Duration(30*creates) * time.Millisecond }}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
+		s.Takes = func(creates, _ int) time.Duration { return time.Duration(30*creates) * time.Millisecond }
 		late := func(wait time.Duration) {
 			t.Helper()
 			done := make(chan map[string]error)
@@ -136,15 +147,12 @@ func TestALoneCreateWaitsNoWholeBulk(t *testing.T) {
 		}
 		late(crowdedWindow) // nothing is known of a call of one
 		late(30 * time.Millisecond)
-		rested(t, b)
 	})
 }
 
 // Those who come back with more when their call has ended are waited for, although none is there yet.
 func TestCreatesThatFollowABulkShareACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
 		var wg sync.WaitGroup
 		for _, name := range numbered("n", 26) {
 			wg.Go(func() {
@@ -163,9 +171,7 @@ func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 }
 
 func TestFlowsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 2, Post: s.Post})
+	inQueue(t, 2, func(t *testing.T, _ *server, b *Queue) {
 		var wg sync.WaitGroup
 		crowd := inFlow(t.Context(), "crowd")
 		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
@@ -181,14 +187,11 @@ func TestFlowsTakeTurns(t *testing.T) {
 			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
 		}
 		wg.Wait()
-		rested(t, b)
 	})
 }
 
 func TestWhatBeginsDoesNotWaitForWhatEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 2, Post: s.Post})
+	inQueue(t, 2, func(t *testing.T, _ *server, b *Queue) {
 		var all sync.WaitGroup
 		var ended atomic.Int32
 		for range 100 {
@@ -207,7 +210,6 @@ func TestWhatBeginsDoesNotWaitForWhatEnds(t *testing.T) {
 			t.Errorf("a create and an update waited for %d deletions, two at a time, of their own namespace", n)
 		}
 		all.Wait()
-		rested(t, b)
 	})
 }
 
@@ -227,9 +229,8 @@ func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
 }
 
 func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
+		s.Fails = ifAny("bad", refusal(client.Invalid))
 		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
 		failed := createMany(t.Context(), b, names...)
 		if len(failed) != 1 || client.KindOf(failed["bad"]) != client.Invalid {
@@ -249,7 +250,6 @@ func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 				t.Errorf("it went in company again: %v", call)
 			}
 		}
-		rested(t, b)
 	})
 }
 
@@ -257,24 +257,19 @@ func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
 		refused := refusal(kind)
 		refused.Type = "OverQuota"
-		synctest.Test(t, func(t *testing.T) {
-			s := &server{}
-			b := New(Options{MaxCalls: 0, Post: s.Post})
+		inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
 			s.Fails = func([]string) *client.Error { return refused }
 			failed := createMany(t.Context(), b, numbered("n", 26)...)
 			if len(failed) != 26 || len(s.Calls) != calls {
 				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.Calls), calls)
 			}
-			rested(t, b)
 		})
 	}
 }
 
 // TestWhatIsUsedUpForOneIsNotForOthers has one of a batch ask for a pool that is full.
 func TestWhatIsUsedUpForOneIsNotForOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
 		full := refusal(client.Capacity)
 		full.Type = "SubnetPoolQuotaExceeded"
 		s.Fails = ifAny("full", full)
@@ -282,14 +277,12 @@ func TestWhatIsUsedUpForOneIsNotForOthers(t *testing.T) {
 		if len(failed) != 1 || failed["full"] == nil {
 			t.Errorf("%d creates failed, want that of the full pool: %v", len(failed), failed)
 		}
-		rested(t, b)
 	})
 }
 
 func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
+		s.Fails = ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})
 		names := numbered("n", 25)
 		_ = createMany(t.Context(), b, "opens")
 		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
@@ -313,15 +306,13 @@ func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
 		if largest := slices.Max(s.Sizes()[calls:]); largest < 24 {
 			t.Errorf("after it went well they go in calls of at most %d", largest)
 		}
-		rested(t, b)
 	})
 }
 
 func TestAHangingCallBlocksNoOther(t *testing.T) {
 	for _, most := range []int{1, 2, 16} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &server{Takes: func(int, int) time.Duration { return time.Hour }}
-			b := New(Options{MaxCalls: most, Post: s.Post})
+		inQueue(t, most, func(t *testing.T, s *server, b *Queue) {
+			s.Takes = func(int, int) time.Duration { return time.Hour }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var wg sync.WaitGroup
@@ -338,7 +329,6 @@ func TestAHangingCallBlocksNoOther(t *testing.T) {
 				t.Errorf("at most %d: it waited %s, longer than %s", most, took, want)
 			}
 			wg.Wait()
-			rested(t, b)
 		})
 	}
 }
@@ -365,13 +355,8 @@ func TestCallsThatHangInARowBlockNoOther(t *testing.T) {
 }
 
 func TestACanceledWriteIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
-		var wg sync.WaitGroup
-		wg.Go(func() { createMany(t.Context(), b, "first") })
-		elapsed(batchWindow)
-		synctest.Wait()
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
+		wg := busy(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		err := createNamed(ctx, b, "impatient")
@@ -381,7 +366,6 @@ func TestACanceledWriteIsNotSent(t *testing.T) {
 		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.Made["impatient"] > 0 {
 			t.Errorf("got %v and %v, made %v", err, writeErr, s.Made)
 		}
-		rested(t, b)
 	})
 }
 
@@ -394,13 +378,8 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 		"none stays, and the call is given up": {false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &server{}
-				b := New(Options{MaxCalls: 1, Post: s.Post})
-				var wg sync.WaitGroup
-				wg.Go(func() { createMany(t.Context(), b, "first") })
-				elapsed(batchWindow)
-				synctest.Wait()
+			inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
+				wg := busy(t, b)
 				leaving, leave := context.WithCancelCause(t.Context())
 				errs := map[string]error{}
 				var mu sync.Mutex
@@ -419,7 +398,6 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 				elapsed(1500 * time.Millisecond)
 				leave(nil)
 				wg.Wait()
-				rested(t, b)
 				if !client.MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.Made["b"] != test.made ||
 					(errs["b"] == nil) != test.stays {
 					t.Errorf("errors %v, made %v", errs, s.Made)
@@ -430,9 +408,7 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 }
 
 func TestRetryAfterIsRespected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Minute
 		s.Fails = func([]string) *client.Error { s.Fails = nil; return throttled }
@@ -468,23 +444,19 @@ func TestTheLimitAdaptsToTheCloudsConcurrency(t *testing.T) {
 		"a server of workers for each": {1000, 16, 17},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &server{Takes: serving(test.workers)}
-				b := New(Options{MaxCalls: 0, Post: s.Post})
+			inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
+				s.Takes = serving(test.workers)
 				createMany(t.Context(), b, numbered("n", 10000)...)
 				if s.Most < test.atLeast || s.Most >= test.below {
 					t.Errorf("at most %d calls were under way, want from %d to %d", s.Most, test.atLeast, test.below-1)
 				}
-				rested(t, b)
 			})
 		})
 	}
 }
 
 func TestTheLimitFallsWhenCallsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, s *server, b *Queue) {
 		createMany(t.Context(), b, numbered("n", 5000)...)
 		before := b.limiter.limit()
 		s.Fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
@@ -550,9 +522,7 @@ func TestEachCreateGetsItsOwnResultOnce(t *testing.T) {
 
 // Should the credentials come to lead elsewhere, what was planned for one project is not done in another.
 func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = createNamed(t.Context(), b, "first") })
 		synctest.Wait()
@@ -573,7 +543,6 @@ func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
 				}
 			}
 		}
-		rested(t, b)
 	})
 }
 
@@ -597,13 +566,9 @@ func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 // Whose create waits in a half that is yet to be sent when its caller leaves looks for it and, finding nothing, has it
 // created again: the first one must not come after that.
 func TestACallerThatLeftIsNotInTheHalvesOfABulk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
-		var wg sync.WaitGroup
-		wg.Go(func() { createMany(t.Context(), b, "first") })
-		elapsed(batchWindow)
-		synctest.Wait()
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
+		s.Fails = ifAny("bad", refusal(client.Invalid))
+		wg := busy(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		for _, name := range []string{"bad", "b", "c"} {
@@ -613,7 +578,6 @@ func TestACallerThatLeftIsNotInTheHalvesOfABulk(t *testing.T) {
 		var err error
 		wg.Go(func() { err = createNamed(ctx, b, "impatient") })
 		wg.Wait()
-		rested(t, b)
 		if !client.MaybeDone(err) || s.Made["impatient"] > 0 || s.Made["c"] != 1 {
 			t.Errorf("told %v, made %v in calls %v", err, s.Made, s.Calls)
 		}
@@ -648,9 +612,7 @@ func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 }
 
 func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
 		s.Fails = func(names []string) *client.Error {
 			switch {
 			case len(names) == 4:
@@ -660,10 +622,7 @@ func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
 			}
 			return nil
 		}
-		var wg sync.WaitGroup
-		wg.Go(func() { createMany(t.Context(), b, "first") })
-		elapsed(batchWindow)
-		synctest.Wait()
+		wg := busy(t, b)
 		for _, name := range numbered("n", 4) {
 			wg.Go(func() { _ = createNamed(t.Context(), b, name) })
 			synctest.Wait()
@@ -673,25 +632,19 @@ func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
 		if err := createNamed(t.Context(), b, "next"); client.KindOf(err) != client.Throttled {
 			t.Errorf("the cloud has asked to wait for a minute, and got a call at once: %v", err)
 		}
-		rested(t, b)
 	})
 }
 
 // The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
 func TestAHalvedBulkCountsAsNoSlowCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 1, Post: s.Post})
-		var wg sync.WaitGroup
-		wg.Go(func() { createMany(t.Context(), b, "first") })
-		elapsed(batchWindow)
-		synctest.Wait()
+	inQueue(t, 1, func(t *testing.T, s *server, b *Queue) {
+		s.Fails = ifAny("bad", refusal(client.Invalid))
+		wg := busy(t, b)
 		wg.Go(func() { createMany(t.Context(), b, "bad", "n1", "n2", "n3") })
 		wg.Wait()
 		if usual := b.limiter.quickest[classOf("create network", 4)].took; usual != 0 {
 			t.Errorf("a call of four takes %s", usual)
 		}
-		rested(t, b)
 	})
 }
 
@@ -707,9 +660,7 @@ func TestAPanickingWriteReleasesItsSlot(t *testing.T) {
 }
 
 func TestResetIgnoresCallsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.Post})
+	inQueue(t, 0, func(t *testing.T, _ *server, b *Queue) {
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Hour
 		var wg sync.WaitGroup
@@ -720,7 +671,6 @@ func TestResetIgnoresCallsUnderWay(t *testing.T) {
 		b.Reset()
 		wg.Wait()
 		expect.NoError(t, createNamed(t.Context(), b, "n"))
-		rested(t, b)
 	})
 }
 
