@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting/exportingtest"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -42,13 +41,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	server := neutrontest.New(neutrontest.Options{})
-	expect.NoError(t, os.WriteFile(file, []byte(server.Start(t).CloudsYAML()), 0o600))
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	credentials, err := client.LoadCredentials("tenant")
-	expect.NoError(t, err)
-	w := &world{cloud: client.NewCloud(credentials, client.Options{})}
+	w := &world{}
+	w.cloud, _ = cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	w.in = inventory.New(w.cloud, cluster, inventory.Options{Ports: true})
 	open := &cloudteamv1.NetworkClass{}
 	open.Name, open.Annotations = "open", map[string]string{"cloudteam.ztgame.com/is-default-class": "true"}
@@ -56,9 +50,9 @@ func newWorld(t *testing.T) *world {
 		cloudteamv1.FieldImport, cloudteamv1.FieldSharedWith, cloudteamv1.FieldShared, cloudteamv1.FieldExternal}
 	open.Spec.AllowedRanges = []string{"0.0.0.0/0", "::/0"}
 	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset(open)}
-	if w.planner, err = planning.New(t.Context(), c, w.in, cluster); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	w.planner, err = planning.New(t.Context(), c, w.in, cluster)
+	expect.NoError(t, err)
 	return w
 }
 
@@ -196,7 +190,9 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 	}
 	for sentence, c := range map[string]struct {
 		network map[string]any
-		more    func(w *world, id string)
+		// has is how many subnets it has: 10.0.0.0/24, 10.1.0.0/24 and so on. more makes what else there is.
+		has  int
+		more func(w *world, id string)
 		// cidrs are those of the Network; none for no Network.
 		cidrs []string
 		says  string
@@ -207,27 +203,19 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 		"no subnet": {incomplete: true, says: "it has no subnet that a Network can declare"},
 		"a description without room for the marker": {
 			network: map[string]any{"description": strings.Repeat("x", 200)},
-			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			says:    "description: with the ownership marker it has", incomplete: true,
+			has:     1, says: "description: with the ownership marker it has", incomplete: true,
 		},
 		"a text that looks like a marker": {
 			network: map[string]any{"description": "[owner= of something"},
-			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			says:    "begins the ownership marker", incomplete: true,
+			has:     1, says: "begins the ownership marker", incomplete: true,
 		},
 		"more subnets than eight": {
-			more: func(w *world, id string) {
-				for i := range 9 {
-					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
-				}
-			},
-			cidrs: []string{"10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "10.4.0.0/24", "10.5.0.0/24",
+			has: 9, cidrs: []string{"10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "10.4.0.0/24", "10.5.0.0/24",
 				"10.6.0.0/24", "10.7.0.0/24"},
 			says: "1 more subnets are not declared, and stay", incomplete: true,
 		},
 		"a subnet for no hosts": {
-			more: func(w *world, id string) {
-				w.make(t, "subnet", subnet(id, "10.0.0.0/24"))
+			has: 1, more: func(w *world, id string) {
 				w.make(t, "subnet", map[string]any{"network_id": id, "cidr": "10.1.0.0/31", "ip_version": 4, "gateway_ip": nil,
 					"enable_dhcp": false})
 			},
@@ -245,28 +233,20 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			cidrs: []string{"10.0.0.0/24"}, says: "It stays, and the Network does not manage it",
 		},
 		"a field that the API server refuses": {
-			more:   func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.MTU != nil, "spec.mtu") },
-			cidrs:  []string{"10.0.0.0/24"}, says: "The field mtu is not declared, and stays: mtu: odd.", incomplete: true,
+			has: 1, refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.MTU != nil, "spec.mtu") },
+			cidrs: []string{"10.0.0.0/24"}, says: "The field mtu is not declared, and stays: mtu: odd.", incomplete: true,
 		},
 		"a field that the API server refuses, and that an import would change": {
 			network: map[string]any{"description": "odd"},
-			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			refuse:  func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Description != "", "spec.description") },
-			says:    "No Network can import it: description: odd.", incomplete: true,
+			has:     1, refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Description != "", "spec.description") },
+			says: "No Network can import it: description: odd.", incomplete: true,
 		},
 		"the import itself": {
-			more:   func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Import != nil, "spec.import.id") },
-			says:   "No Network can import it: import.id: odd.", incomplete: true,
+			has: 1, refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Import != nil, "spec.import.id") },
+			says: "No Network can import it: import.id: odd.", incomplete: true,
 		},
 		"subnets that the API server refuses": {
-			more: func(w *world, id string) {
-				for i := range 4 {
-					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
-				}
-			},
-			refuse: func(n *cloudteamv1.Network) string {
+			has: 4, refuse: func(n *cloudteamv1.Network) string {
 				if n.Spec.CIDR == "10.0.0.0/24" {
 					return "spec.gateway"
 				}
@@ -276,12 +256,7 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			says: "Subnet 10.3.0.0/24 is not declared, and stays: additionalSubnets[1].allocationPools[0].start: odd.",
 		},
 		"subnets that the API server refuses together": {
-			more: func(w *world, id string) {
-				for i := range 3 {
-					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
-				}
-			},
-			refuse: func(n *cloudteamv1.Network) string {
+			has: 3, refuse: func(n *cloudteamv1.Network) string {
 				return refusedIf(len(n.Spec.AdditionalSubnets) > 1, "spec.additionalSubnets")
 			},
 			cidrs: []string{"10.0.0.0/24", "10.1.0.0/24"}, incomplete: true,
@@ -303,6 +278,9 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 				c.network = map[string]any{}
 			}
 			id := w.make(t, "network", c.network)
+			for i := range c.has {
+				w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
+			}
 			if c.more != nil {
 				c.more(w, id)
 			}
