@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +24,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -254,12 +253,8 @@ func emulated(t *testing.T) *inventory.Inventory {
 // login starts an emulated cloud.
 func login(t *testing.T, options neutrontest.Options) *client.Cloud {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	expect.NoError(t, os.WriteFile(file, []byte(neutrontest.New(options).Start(t).CloudsYAML()), 0o600))
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	credentials, err := client.LoadCredentials("tenant")
-	expect.NoError(t, err)
-	return client.NewCloud(credentials, client.Options{})
+	tenant, _ := cloudtest.Emulated(t, options, nil)
+	return tenant
 }
 
 // TestAPortIsPlannedOnTheNetworkOfTheSameFile has the Network, and the group, of a new port come with it.
