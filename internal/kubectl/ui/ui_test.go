@@ -47,6 +47,7 @@ func port(namespace, name, network string) *cloudteamv1.NetworkPort {
 	p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "AddressInUse"}}
 	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24", SubnetID: "v4-" + network}}
 	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "u"}
+	p.Status.Drift = []cloudteamv1.Drift{{Field: "tags"}}
 	return p
 }
 
@@ -319,8 +320,8 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 	if len(d.Answer.Commands) == 0 || len(d.Conditions) != 1 || !d.Conditions[0].Bad {
 		t.Errorf("no remedy: %s", text)
 	}
-	if len(d.Events) != 1 || d.Events[0].Reason != "AddressInUse" {
-		t.Errorf("the Events are %v", d.Events)
+	if len(d.Events) != 1 || d.Events[0].Reason != "AddressInUse" || len(d.Drift) != 1 {
+		t.Errorf("the Events are %v, and the drift is %v", d.Events, d.Drift)
 	}
 	if !strings.Contains(d.YAML, "kind: NetworkPort\n") || strings.Contains(d.YAML, "managedFields") {
 		t.Errorf("the YAML is\n%s", d.YAML)
@@ -353,37 +354,6 @@ func TestDetailsOfAFloatingIPLeadToItsPort(t *testing.T) {
 	expect.Equal(t, "NetworkPort shop/web-0", d.Answer.Cause().Object.String(), "the cause: %s", text)
 	if len(d.Conditions) != 1 || !strings.Contains(d.YAML, "kind: FloatingIP\n") {
 		t.Errorf("the FloatingIP has the conditions %+v and the YAML\n%s", d.Conditions, d.YAML)
-	}
-}
-
-// TestDetailsLeadToASecurityGroup follows the chain of a port that waits for a group, as the page does.
-func TestDetailsLeadToASecurityGroup(t *testing.T) {
-	s, w := serve(t)
-	api := w.Networks.CloudteamV1()
-	p := port("shop", "web-1", "frontend")
-	p.Spec.SecurityGroupRefs = []string{"web"}
-	p.Status.Conditions[0].Reason = cloudteamv1.ReasonSecurityGroupNotReady
-	if _, err := api.NetworkPorts("shop").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	g := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	g.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: cloudteamv1.ReasonQuotaExceeded}}
-	g.Status.Drift = []cloudteamv1.Drift{{Field: "stateful", Declared: "true", Actual: "false"}}
-	if _, err := api.SecurityGroups("shop").Create(t.Context(), g, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	client, _ := visitor(t, s.URL())
-	waits, _ := detailsOf(t, s, client, "NetworkPort", "web-1")
-	cause := waits.Answer.Cause().Object
-	if cause.String() != "SecurityGroup shop/web" {
-		t.Fatalf("the cause is %s", cause)
-	}
-	d, _ := detailsOf(t, s, client, cause.Kind, cause.Name)
-	if len(d.Answer.Commands) == 0 || len(d.Conditions) != 1 || !d.Conditions[0].Bad {
-		t.Errorf("the SecurityGroup has no remedy: %+v", d)
-	}
-	if len(d.Drift) != 1 || !strings.Contains(d.YAML, "kind: SecurityGroup\n") {
-		t.Errorf("the SecurityGroup has the drift %v and the YAML\n%s", d.Drift, d.YAML)
 	}
 }
 
