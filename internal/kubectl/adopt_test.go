@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -238,7 +237,7 @@ func (r *rebuilt) count(cluster string) (marked int) {
 
 // objects are those of the new cluster.
 func (r *rebuilt) objects(more ...runtime.Object) []runtime.Object {
-	return append(more, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: newCluster}})
+	return append(more, kubeSystem())
 }
 
 // applied is a Network of the new cluster, whose controller only reports.

@@ -76,7 +76,7 @@ func supportedCluster() *supported {
 	return &supported{
 		objects: []runtime.Object{stuck, frontend(5), webPort("web-frontend-1", "192.168.0.4/29"), webPort("web-frontend-2", ""), pod, other, debug, agent,
 			controller, running(), failed, old, unrelated, web("False", "PortsFailed", "1 of 3 ports cannot be created"),
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}},
+			kubeSystem()},
 		logs: "I0301 12:00:00 sync.go:1] \"Synced\"\n", metrics: "network_controller_orphans{state=\"due\"} 0\n",
 	}
 }
@@ -344,7 +344,7 @@ func TestABundleHasThePlan(t *testing.T) {
 	write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
 	var s supported
-	s.objects = []runtime.Object{backend(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}}
+	s.objects = []runtime.Object{backend(), kubeSystem()}
 	_, code, _, files := s.bundle(t, "a.tar.gz", "-n shop --cloud mycloud")
 	expect.Equal(t, 0, code, "the exit code")
 	plan := files["network-bundle/plan.txt"]

@@ -10,22 +10,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -74,41 +70,21 @@ func onNetworks(networks ...string) *corev1.Pod {
 // run runs a command in virtual time.
 func (r *room) run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
 	t.Helper()
-	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent"}}
-	agent.Spec.Template.Spec.Containers = []corev1.Container{{Name: "agent", Image: "registry.example.org/network-controller:v1"}}
-	f, printed := factoryOf(t, append([]runtime.Object{agent}, objects...))
-	inner := f.clients
-	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
-		kube, networks, err := inner()
-		r.attach(kube.(publishing).Clientset)
-		return kube, networks, err
-	}
-	f.id = func() string { return "x7k2p" }
-	f.exec = func(ctx context.Context, _, _, _ string, command []string, streams capture.Streams) error {
-		r.command = command
-		if r.exec == nil {
-			r.exec = captured
+	return inVirtualTime(t, objects, command, r.attach, func(f *factory, ctrlC context.CancelFunc) {
+		r.ctrlC = ctrlC
+		f.exec = func(ctx context.Context, _, _, _ string, command []string, streams capture.Streams) error {
+			r.command = command
+			if r.exec == nil {
+				r.exec = captured
+			}
+			return r.exec(ctx, streams)
 		}
-		return r.exec(ctx, streams)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r.ctrlC = cancel
-		c := f.command()
-		c.SetContext(ctx)
-		out, code = execute(c, printed, command)
 	})
-	return out, code
 }
 
 // attach has the API server allow all and add containers to Pods, which are then in the state of the test.
 func (r *room) attach(kube *kubefake.Clientset) {
-	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		review.Status.Allowed = true
-		return true, review, nil
-	})
+	answersReviews(kube, anything)
 	kube.PrependReactor("patch", "pods/ephemeralcontainers", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		patch := a.(clienttesting.PatchAction)
 		object, err := kube.Tracker().Get(podsResource, patch.GetNamespace(), patch.GetName())
@@ -151,11 +127,7 @@ func (r *room) podSecurity(level string) *room {
 // lacking has the API server say that the user may not do a verb.
 func lacking(verb string) func(*kubefake.Clientset) {
 	return func(kube *kubefake.Clientset) {
-		kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-			review.Status.Allowed = review.Spec.ResourceAttributes.Verb != verb
-			return true, review, nil
-		})
+		answersReviews(kube, func(asks *authorizationv1.ResourceAttributes) bool { return asks.Verb != verb })
 	}
 }
 

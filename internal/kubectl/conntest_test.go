@@ -62,45 +62,55 @@ type lab struct {
 	cancel  context.CancelFunc
 }
 
-func newLab() *lab {
-	return &lab{nodes: []runtime.Object{labNode("node1"), labNode("node2")}}
-}
-
 // tunnelsLost has the nodes' tunnels drop all packets, while the router answers on node1 alone.
-func (l *lab) tunnelsLost() *lab {
-	l.answer = func(from *corev1.Pod, _ probe.Plan, check probe.Check) probe.Cause {
-		if check.Kind == probe.KindInterface || from.Spec.NodeName == "node1" && check.To.String() == "192.168.0.1" {
-			return ""
-		}
-		return probe.CauseNoAnswer
+func tunnelsLost(from *corev1.Pod, _ probe.Plan, check probe.Check) probe.Cause {
+	if check.Kind == probe.KindInterface || from.Spec.NodeName == "node1" && check.To.String() == "192.168.0.1" {
+		return ""
 	}
-	return l
+	return probe.CauseNoAnswer
 }
 
-func labNode(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		cloudteamv1.AnnotationDataplane: "ovn"}}}
+// labNodes are Nodes with a data plane.
+func labNodes(names ...string) (nodes []runtime.Object) {
+	for _, name := range names {
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{cloudteamv1.AnnotationDataplane: "ovn"}}})
+	}
+	return nodes
 }
 
 // run runs a command in virtual time.
 func (l *lab) run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
 	t.Helper()
+	if l.nodes == nil {
+		l.nodes = labNodes("node1", "node2")
+	}
+	return inVirtualTime(t, slices.Concat(objects, l.nodes, []runtime.Object{running()}), command, l.attach,
+		func(f *factory, cancel context.CancelFunc) {
+			f.logs = func(kubernetes.Interface) logReader { return l.log }
+			l.cancel = cancel
+		})
+}
+
+// inVirtualTime runs a command in a cluster with an agent. It has the API server and the factory prepared before.
+func inVirtualTime(t *testing.T, objects []runtime.Object, command string, attach func(*kubefake.Clientset),
+	prepare func(f *factory, ctrlC context.CancelFunc),
+) (out string, code int) {
+	t.Helper()
 	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent"}}
 	agent.Spec.Template.Spec.Containers = []corev1.Container{{Name: "agent", Image: "registry.example.org/network-controller:v1"}}
-	f, printed := factoryOf(t, slices.Concat(objects, l.nodes, []runtime.Object{agent, running()}))
+	f, printed := factoryOf(t, append([]runtime.Object{agent}, objects...))
 	inner := f.clients
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		kube, networks, err := inner()
-		l.kube = kube.(publishing).Clientset
-		l.attach()
+		attach(kube.(publishing).Clientset)
 		return kube, networks, err
 	}
 	f.id = func() string { return "x7k2p" }
-	f.logs = func(kubernetes.Interface) logReader { return l.log }
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		l.cancel = cancel
+		prepare(f, cancel)
 		c := f.command()
 		c.SetContext(ctx)
 		out, code = execute(c, printed, command)
@@ -108,16 +118,23 @@ func (l *lab) run(t *testing.T, objects []runtime.Object, command string) (out s
 	return out, code
 }
 
+// answersReviews has the API server say what the user may do.
+func answersReviews(kube *kubefake.Clientset, may func(*authorizationv1.ResourceAttributes) bool) {
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		review.Status.Allowed = may(review.Spec.ResourceAttributes)
+		return true, review, nil
+	})
+}
+
+func anything(*authorizationv1.ResourceAttributes) bool { return true }
+
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
 // attach has the API server do what the parts would do.
-func (l *lab) attach() {
-	l.attempts, l.deleted = map[string]int{}, map[string]bool{}
-	l.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		review.Status.Allowed = true
-		return true, review, nil
-	})
+func (l *lab) attach(kube *kubefake.Clientset) {
+	l.kube, l.attempts, l.deleted = kube, map[string]int{}, map[string]bool{}
+	answersReviews(kube, anything)
 	l.kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 		l.created = append(l.created, pod.DeepCopy())
@@ -275,158 +292,137 @@ func TestConnectionsAreTested(t *testing.T) {
 	detached.Status.Conditions = append(detached.Status.Conditions, metav1.Condition{Type: cloudteamv1.ConditionAttached,
 		Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonPlugFailed, Message: "No packets flow."})
 
+	three := labNodes("node1", "node2", "node3")
+	cordoned := labNodes("node4")
+	cordoned[0].(*corev1.Node).Spec.Unschedulable = true
+	silent := fails(probe.CauseNoAnswer, probe.KindICMP, probe.KindTCP)
 	for sentence, tc := range map[string]struct {
-		lab     *lab
+		lab lab
+		// objects are a Network with addresses, if there are none.
 		objects []runtime.Object
 		flags   string
 		code    int
 		// has are parts of the output, and lacks others that it has not.
 		has, lacks []string
 	}{
-		"all passes": {lab: newLab(), objects: []runtime.Object{frontend(2)},
-			has:   []string{"OK     node1  node2  192.168.0.4:8080  TCP        0.4 ms", "6 of 6 checks passed."},
+		"all passes": {has: []string{"OK     node1  node2  192.168.0.4:8080  TCP        0.4 ms", "6 of 6 checks passed."},
 			lacks: []string{"gateway"}},
-		"both families": {lab: &lab{v6: true, nodes: newLab().nodes}, objects: []runtime.Object{bothFamilies},
+		"both families": {lab: lab{v6: true}, objects: []runtime.Object{bothFamilies},
 			has: []string{"[fd00:30::4]:8080", "ICMP", "12 of 12 checks passed."}},
-		"the router and an address outside": {lab: newLab(), objects: []runtime.Object{onRouter}, flags: "--to 192.0.2.7",
+		"the router and an address outside": {objects: []runtime.Object{onRouter}, flags: "--to 192.0.2.7",
 			has: []string{"gateway", "192.0.2.7", "10 of 10 checks passed."}},
-		"a Pod on each node": {lab: &lab{nodes: append(newLab().nodes, labNode("node3"), cordoned("node4"))},
-			objects: []runtime.Object{frontend(2)}, flags: "--nodes",
+		"a Pod on each node": {lab: lab{nodes: slices.Concat(three, cordoned)}, flags: "--nodes",
 			has:   []string{"15 of 15 checks passed.", "Node node4 is left out: it is cordoned."},
 			lacks: []string{"FROM"}},
-		"all checks of many nodes, if asked": {lab: &lab{nodes: append(newLab().nodes, labNode("node3"))},
-			objects: []runtime.Object{frontend(2)}, flags: "--nodes -o wide", has: []string{"OK     node3  node1"}},
-		"nodes by name": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--nodes=node1",
-			has: []string{"1 of 1 checks passed."}},
-		"a node that does not exist": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--nodes=node1,node9",
-			code: 1, has: []string{"there is no Node node9"}},
-		"nobody may ping": {lab: &lab{answer: fails(probe.CauseNotAllowed, probe.KindICMP), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, has: []string{"SKIP", "ping_group_range", "4 of 6 checks passed."}},
-		"throughput": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--throughput",
+		"all checks of many nodes, if asked": {lab: lab{nodes: three}, flags: "--nodes -o wide", has: []string{"OK     node3  node1"}},
+		"nodes by name":                      {flags: "--nodes=node1", has: []string{"1 of 1 checks passed."}},
+		"a node that does not exist":         {flags: "--nodes=node1,node9", code: 1, has: []string{"there is no Node node9"}},
+		"nobody may ping": {lab: lab{answer: fails(probe.CauseNotAllowed, probe.KindICMP)},
+			has: []string{"SKIP", "ping_group_range", "4 of 6 checks passed."}},
+		"throughput": {flags: "--throughput",
 			has: []string{"OK node2 node1 192.168.0.3 throughput 941.0 Mbit/s", "OK node1 node2 192.168.0.4 throughput",
 				"Transfers that are left: 2.", "8 of 8 checks passed.", "for at most 5s and 1 GiB."}},
-		"throughput of many nodes": {lab: &lab{nodes: append(newLab().nodes, labNode("node3"))},
-			objects: []runtime.Object{frontend(2)}, flags: "--nodes --throughput=2s",
+		"throughput of many nodes": {lab: lab{nodes: three}, flags: "--nodes --throughput=2s",
 			has:   []string{"OK node3 node1", "OK node1 node3", "OK node1 node2", "19 of 19 checks passed.", "for at most 2s"},
 			lacks: []string{"OK     node3  node2", "OK     node2  node3"}},
-		"throughput on one node": {lab: &lab{oneNode: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
-			flags: "--throughput", has: []string{"941.0 Mbit/s", "Both Pods are on one node: the packets did not leave it."}},
-		"throughput with an older image": {lab: &lab{older: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
-			flags: "--throughput", has: []string{"SKIP", "no figure", "the image is older", "6 of 8 checks passed."}},
-		"throughput that never ends": {lab: &lab{endless: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
-			flags: "--throughput", has: []string{"SKIP", "no figure", "6 of 8 checks passed."}},
-		"a transfer fails": {lab: &lab{transfer: &probe.Transfer{Error: "connection reset by peer"}, nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, flags: "--throughput", code: 2,
+		"throughput on one node": {lab: lab{oneNode: true}, flags: "--throughput",
+			has: []string{"941.0 Mbit/s", "Both Pods are on one node: the packets did not leave it."}},
+		"throughput with an older image": {lab: lab{older: true}, flags: "--throughput",
+			has: []string{"SKIP", "no figure", "the image is older", "6 of 8 checks passed."}},
+		"throughput that never ends": {lab: lab{endless: true}, flags: "--throughput",
+			has: []string{"SKIP", "no figure", "6 of 8 checks passed."}},
+		"a transfer fails": {lab: lab{transfer: &probe.Transfer{Error: "connection reset by peer"}}, flags: "--throughput", code: 2,
 			has: []string{"FAIL", "the transfer failed (connection reset by peer)", "ip -s link"}},
-		"throughput where nothing passes": {lab: newLab().tunnelsLost(), objects: []runtime.Object{frontend(2)}, code: 2,
-			flags: "--throughput", has: []string{"2 of 6 checks passed."}, lacks: []string{"OK     node2  node1"}},
-		"throughput with one Pod": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--nodes=node1 --throughput",
-			code: 1, has: []string{"--throughput needs two Pods"}},
-		"throughput for an hour": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--throughput=1h", code: 1,
-			has: []string{"--throughput=1h0m0s: write 1s to 30s"}},
+		"throughput where nothing passes": {lab: lab{answer: tunnelsLost}, code: 2, flags: "--throughput",
+			has: []string{"2 of 6 checks passed."}, lacks: []string{"OK     node2  node1"}},
+		"throughput with one Pod": {flags: "--nodes=node1 --throughput", code: 1, has: []string{"--throughput needs two Pods"}},
+		"throughput for an hour":  {flags: "--throughput=1h", code: 1, has: []string{"--throughput=1h0m0s: write 1s to 30s"}},
 
-		"no node has the agent": {lab: &lab{nodes: []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
-			objects: []runtime.Object{frontend(2)}, code: 1, has: []string{"Error: no node has a data plane", "config/node"}},
-		"the Network is not Ready": {lab: newLab(), objects: []runtime.Object{notReady}, code: 1,
+		"no node has the agent": {lab: lab{nodes: []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
+			code: 1, has: []string{"Error: no node has a data plane", "config/node"}},
+		"the Network is not Ready": {objects: []runtime.Object{notReady}, code: 1,
 			has: []string{"Network shop/frontend is not Ready", "QuotaExceeded", "kubectl network why network/frontend -n shop"}},
-		"there is no such Network": {lab: newLab(), code: 1, has: []string{"Network shop/frontend does not exist"}},
-		"a Pod gets no port": {lab: &lab{noPorts: true, nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(5), noPort}, code: 2,
+		"there is no such Network": {objects: []runtime.Object{noPort}, code: 1, has: []string{"Network shop/frontend does not exist"}},
+		"a Pod gets no port": {lab: lab{noPorts: true}, objects: []runtime.Object{frontend(5), noPort}, code: 2,
 			has: []string{"FAIL", "start", "It waits for its port for more than 2m0s.", "Network shop/frontend: Full",
 				"additionalSubnets", "0 of 2 checks passed."}},
-		"a node's agent does not run": {lab: &lab{starts: waits("ContainerCreating", ""), nodes: newLab().nodes},
+		"a node's agent does not run": {lab: lab{starts: waits("ContainerCreating", "")},
 			objects: []runtime.Object{frontend(2), event}, code: 2,
 			has: []string{"It starts on node2 for more than 2m0s. Node node2: NoAgent",
 				"Start the agent on the node. (kubectl -n network-agent get pods -o wide)", "1 of 2 checks passed."}},
-		"the image cannot be pulled": {lab: &lab{starts: waits("ImagePullBackOff", "not found"), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, code: 2, has: []string{"ImagePullBackOff: not found", "--image"}},
-		"the image has no such program": {code: 2, objects: []runtime.Object{frontend(2)},
-			lab: &lab{starts: waits("RunContainerError", `exec: "network-agent": executable file not found`), nodes: newLab().nodes},
+		"the image cannot be pulled": {lab: lab{starts: waits("ImagePullBackOff", "not found")}, code: 2,
+			has: []string{"ImagePullBackOff: not found", "--image"}},
+		"the image has no such program": {code: 2,
+			lab: lab{starts: waits("RunContainerError", `exec: "network-agent": executable file not found`)},
 			has: []string{"The image has no network-agent that knows the command probe."}},
-		"the image is older than the test": {code: 2, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			starts: func(pod *corev1.Pod) {
-				pod.Status.Phase = corev1.PodFailed
-				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					ExitCode: 1, Message: "network-agent: unknown command \"probe\" for \"network-agent\"\n"}}
-				pod.Status.ContainerStatuses[0].Ready = false
-			}}, has: []string{"The probe has ended with the code 1. It said: network-agent: unknown command", "upgrade the data plane"}},
-		"a Pod is ended by its node": {code: 2, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			starts: func(pod *corev1.Pod) {
-				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory"}
-			}}, has: []string{"The Pod was ended: The node was low on memory."}},
-		"the port is not attached": {code: 2, objects: []runtime.Object{frontend(2)},
-			lab: &lab{answer: fails(probe.CauseNoAddress, probe.KindInterface, probe.KindICMP, probe.KindTCP), nodes: newLab().nodes},
+		"the image is older than the test": {code: 2, lab: lab{starts: func(pod *corev1.Pod) {
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Message: "network-agent: unknown command \"probe\" for \"network-agent\"\n"}}
+			pod.Status.ContainerStatuses[0].Ready = false
+		}}, has: []string{"The probe has ended with the code 1. It said: network-agent: unknown command", "upgrade the data plane"}},
+		"a Pod is ended by its node": {code: 2, lab: lab{starts: func(pod *corev1.Pod) {
+			pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory"}
+		}}, has: []string{"The Pod was ended: The node was low on memory."}},
+		"the port is not attached": {code: 2,
+			lab: lab{answer: fails(probe.CauseNoAddress, probe.KindInterface, probe.KindICMP, probe.KindTCP)},
 			has: []string{"FAIL   node1  -", "The Pod lacks the address.", "See that Multus is installed"}},
-		"the port of the other Pod has a problem": {code: 2, objects: []runtime.Object{frontend(2), detached},
-			lab: &lab{answer: fails(probe.CauseNoAnswer, probe.KindICMP, probe.KindTCP), nodes: newLab().nodes},
+		"the port of the other Pod has a problem": {code: 2, objects: []runtime.Object{frontend(2), detached}, lab: lab{answer: silent},
 			has: []string{"Node node2 says NoAgent: No Pod of network-agent is on the node. Start the agent"}},
-		"no packet reaches the other node": {lab: newLab().tunnelsLost(), objects: []runtime.Object{frontend(2)}, code: 2,
+		"no packet reaches the other node": {lab: lab{answer: tunnelsLost}, code: 2,
 			has: []string{"No answer came.", "UDP 6081", "between node1 and node2"}},
-		"no packet reaches a Pod on the same node": {code: 2, objects: []runtime.Object{frontend(2)},
-			lab: &lab{answer: fails(probe.CauseNoAnswer, probe.KindICMP, probe.KindTCP), oneNode: true, nodes: newLab().nodes},
+		"no packet reaches a Pod on the same node": {code: 2, lab: lab{answer: silent, oneNode: true},
 			has: []string{"Both Pods are on one node."}},
-		"a security group drops ICMP": {lab: &lab{answer: fails(probe.CauseNoAnswer, probe.KindICMP), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, code: 2, has: []string{"TCP passes: a security group"}},
-		"a security group drops TCP": {lab: &lab{answer: fails(probe.CauseNoAnswer, probe.KindTCP), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, code: 2, has: []string{"lets no TCP to port 8080 in"}},
-		"large packets get lost": {lab: &lab{answer: fails(probe.CauseStalled, probe.KindTCP), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, code: 2, has: []string{"large ones do not", "spec.mtu"}},
-		"two hosts have one address": {lab: &lab{answer: fails(probe.CauseStranger, probe.KindTCP), nodes: newLab().nodes},
-			objects: []runtime.Object{frontend(2)}, code: 2, has: []string{"--fixed-ip ip-address=192.168.0.4"}},
-		"an address outside has nobody": {lab: &lab{answer: fails(probe.CauseRefused, probe.KindTCP), nodes: newLab().nodes},
+		"a security group drops ICMP": {lab: lab{answer: fails(probe.CauseNoAnswer, probe.KindICMP)}, code: 2,
+			has: []string{"TCP passes: a security group"}},
+		"a security group drops TCP": {lab: lab{answer: fails(probe.CauseNoAnswer, probe.KindTCP)}, code: 2,
+			has: []string{"lets no TCP to port 8080 in"}},
+		"large packets get lost": {lab: lab{answer: fails(probe.CauseStalled, probe.KindTCP)}, code: 2,
+			has: []string{"large ones do not", "spec.mtu"}},
+		"two hosts have one address": {lab: lab{answer: fails(probe.CauseStranger, probe.KindTCP)}, code: 2,
+			has: []string{"--fixed-ip ip-address=192.168.0.4"}},
+		"an address outside has nobody": {lab: lab{answer: fails(probe.CauseRefused, probe.KindTCP)},
 			objects: []runtime.Object{onRouter}, flags: "--nodes=node1 --to 192.0.2.7:443", code: 2,
 			has: []string{"192.0.2.7:443", "The host refuses it.", "something listens on the port"}},
-		"an address outside without a router": {lab: newLab().tunnelsLost(), objects: []runtime.Object{frontend(2)},
-			flags: "--nodes=node1 --to 192.0.2.7", code: 2, has: []string{"No router serves the Network"}},
-		"an address of a family without a gateway": {lab: newLab(), objects: []runtime.Object{frontend(2)},
-			flags: "--to 2001:db8::7", code: 1, has: []string{"no gateway of this IP family"}},
-		"a name for an address": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--to example.org",
-			code: 1, has: []string{`--to "example.org" is no address`}},
+		"an address outside without a router": {lab: lab{answer: tunnelsLost}, flags: "--nodes=node1 --to 192.0.2.7", code: 2,
+			has: []string{"No router serves the Network"}},
+		"an address of a family without a gateway": {flags: "--to 2001:db8::7", code: 1, has: []string{"no gateway of this IP family"}},
+		"a name for an address":                    {flags: "--to example.org", code: 1, has: []string{`--to "example.org" is no address`}},
 
-		"the user may not create Pods": {code: 1, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			edit: func(_ *lab, kube *kubefake.Clientset) {
-				kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-					review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-					asks := review.Spec.ResourceAttributes
-					review.Status.Allowed = asks.Verb != "create" && asks.Subresource != "log"
-					return true, review, nil
-				})
-			}}, has: []string{"Error: you may not create pods, get pods/log in namespace shop"}},
-		"the user may not list Nodes": {objects: []runtime.Object{frontend(2)}, lab: &lab{
-			edit: func(_ *lab, kube *kubefake.Clientset) { forbid(kube, "list", "nodes") }}, has: []string{"6 of 6 checks passed."}},
-		"a Pod on each node, without the right to list them": {code: 1, flags: "--nodes", objects: []runtime.Object{frontend(2)},
-			lab: &lab{edit: func(_ *lab, kube *kubefake.Clientset) { forbid(kube, "list", "nodes") }},
+		"the user may not create Pods": {code: 1, lab: lab{edit: func(_ *lab, kube *kubefake.Clientset) {
+			answersReviews(kube, func(asks *authorizationv1.ResourceAttributes) bool {
+				return asks.Verb != "create" && asks.Subresource != "log"
+			})
+		}}, has: []string{"Error: you may not create pods, get pods/log in namespace shop"}},
+		"the user may not list Nodes": {lab: lab{edit: unread("list", "nodes")}, has: []string{"6 of 6 checks passed."}},
+		"a Pod on each node, without the right to list them": {code: 1, flags: "--nodes", lab: lab{edit: unread("list", "nodes")},
 			has: []string{"listing Nodes, for --nodes"}},
-		"the user may not read the agents' image": {code: 1, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			edit: func(_ *lab, kube *kubefake.Clientset) { forbid(kube, "get", "daemonsets") }},
+		"the user may not read the agents' image": {code: 1, lab: lab{edit: unread("get", "daemonsets")},
 			has: []string{"DaemonSet network-agent/network-agent, whose image", "--image"}},
-		"and names it": {objects: []runtime.Object{frontend(2)}, flags: "--image=a/b:v1", lab: &lab{nodes: newLab().nodes,
-			edit: func(_ *lab, kube *kubefake.Clientset) { forbid(kube, "get", "daemonsets") }}, has: []string{"6 of 6"}},
-		"a log cannot be read": {code: 2, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes, unreadable: "node2"},
-			has: []string{"The log of the Pod cannot be read", "kubelet"}},
-		"a quota refuses the second Pod": {code: 1, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			edit: func(l *lab, kube *kubefake.Clientset) {
-				kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-					if len(l.created) < 1 {
-						return false, nil, nil
-					}
-					return true, nil, apierrors.NewForbidden(podsResource.GroupResource(), "x", errors.New("exceeded quota: pods"))
-				})
-			}}, has: []string{"creating Pod conntest-x7k2p-2", "exceeded quota: pods"}},
-		"Ctrl-C": {code: 1, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes},
-			has: []string{"interrupted: the Pods are deleted"}},
-		"the API server does not answer a deletion at once": {objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			edit: refuseDeletions(3)}, has: []string{"6 of 6 checks passed."}},
-		"the Pods cannot be deleted": {code: 1, objects: []runtime.Object{frontend(2)}, lab: &lab{nodes: newLab().nodes,
-			edit: refuseDeletions(1000)}, has: []string{"6 of 6 checks passed.", "They end by themselves after 4m0s.",
-			"kubectl delete pods -n shop -l cloudteam.ztgame.com/conntest=x7k2p"}},
+		"and names it":         {flags: "--image=a/b:v1", lab: lab{edit: unread("get", "daemonsets")}, has: []string{"6 of 6"}},
+		"a log cannot be read": {code: 2, lab: lab{unreadable: "node2"}, has: []string{"The log of the Pod cannot be read", "kubelet"}},
+		"a quota refuses the second Pod": {code: 1, lab: lab{edit: func(l *lab, kube *kubefake.Clientset) {
+			kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if len(l.created) < 1 {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewForbidden(podsResource.GroupResource(), "x", errors.New("exceeded quota: pods"))
+			})
+		}}, has: []string{"creating Pod conntest-x7k2p-2", "exceeded quota: pods"}},
+		"Ctrl-C": {code: 1, has: []string{"interrupted: the Pods are deleted"}},
+		"the API server does not answer a deletion at once": {lab: lab{edit: refuseDeletions(3)}, has: []string{"6 of 6 checks passed."}},
+		"the Pods cannot be deleted": {code: 1, lab: lab{edit: refuseDeletions(1000)}, has: []string{"6 of 6 checks passed.",
+			"They end by themselves after 4m0s.", "kubectl delete pods -n shop -l cloudteam.ztgame.com/conntest=x7k2p"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			l := tc.lab
+			l, objects := &tc.lab, tc.objects
 			if sentence == "Ctrl-C" {
 				l.starts = func(*corev1.Pod) { l.cancel() }
 			}
-			out, code := l.run(t, tc.objects, strings.TrimSpace("conntest frontend -n shop "+tc.flags))
+			if objects == nil {
+				objects = []runtime.Object{frontend(2)}
+			}
+			out, code := l.run(t, objects, strings.TrimSpace("conntest frontend -n shop "+tc.flags))
 			expect.Equal(t, tc.code, code, "the exit code")
 			flat := strings.Join(strings.Fields(out), " ")
 			for _, words := range tc.has {
@@ -451,10 +447,9 @@ func TestConnectionsAreTested(t *testing.T) {
 	}
 }
 
-func cordoned(name string) *corev1.Node {
-	node := labNode(name)
-	node.Spec.Unschedulable = true
-	return node
+// unread has the API server refuse to list, or get, such objects.
+func unread(verb, resource string) func(*lab, *kubefake.Clientset) {
+	return func(_ *lab, kube *kubefake.Clientset) { forbid(kube, verb, resource) }
 }
 
 // refuseDeletions has so many deletions of Pods fail.
@@ -472,7 +467,7 @@ func refuseDeletions(times int) func(*lab, *kubefake.Clientset) {
 func TestPodsOfTestsOfConnections(t *testing.T) {
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7"}
-	l := newLab()
+	l := &lab{}
 	if out, code := l.run(t, []runtime.Object{routed}, "conntest frontend -n shop --to 192.0.2.7 --to 192.168.0.5"); code != 0 {
 		t.Fatal(out)
 	}
@@ -493,7 +488,7 @@ func TestPodsOfTestsOfConnections(t *testing.T) {
 
 // TestThePartsOfAMeasurement has the first Pod take part in all transfers, with one address of each other one.
 func TestThePartsOfAMeasurement(t *testing.T) {
-	l := &lab{v6: true, nodes: append(newLab().nodes, labNode("node3"))}
+	l := &lab{v6: true, nodes: labNodes("node1", "node2", "node3")}
 	plans := map[string]*probe.Load{}
 	l.edit = func(_ *lab, kube *kubefake.Clientset) {
 		kube.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -528,7 +523,7 @@ func TestOldPodsOfTestsAreDeleted(t *testing.T) {
 		pod.Spec.ActiveDeadlineSeconds = new(int64(240))
 		return pod
 	}
-	l := newLab()
+	l := &lab{}
 	out, code := l.run(t, []runtime.Object{frontend(2), old("conntest-abcde-1", time.Hour), old("conntest-abcde-2", 13*time.Minute),
 		old("web", time.Hour)}, "conntest frontend -n shop")
 	if code != 0 || !l.deleted["conntest-abcde-1"] || l.deleted["conntest-abcde-2"] || l.deleted["web"] ||
@@ -538,7 +533,7 @@ func TestOldPodsOfTestsAreDeleted(t *testing.T) {
 }
 
 func TestThroughputAsJSON(t *testing.T) {
-	out, code := newLab().run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop --throughput -o json")
+	out, code := new(lab).run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop --throughput -o json")
 	var report conntest.Report
 	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &report); err != nil || code != 0 {
 		t.Fatalf("%v in\n%s", err, out)
@@ -551,7 +546,7 @@ func TestThroughputAsJSON(t *testing.T) {
 }
 
 func TestTestsOfConnectionsAsJSON(t *testing.T) {
-	out, code := newLab().run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop -o json")
+	out, code := new(lab).run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop -o json")
 	_, printed, _ := strings.Cut(out, "Packets are sent.\n")
 	var report conntest.Report
 	if err := json.Unmarshal([]byte(printed), &report); err != nil || code != 0 {

@@ -68,8 +68,8 @@ type example struct {
 	hurry   string
 	objects []runtime.Object
 	code    int
-	// cloud is the cloud "mycloud"; nil for none. file is network.yaml.
-	cloud *neutrontest.Server
+	// cloud is how the cloud "mycloud" is, if the command names it. file is network.yaml.
+	cloud neutrontest.Options
 	file  string
 	// seed, if set, fills the cloud. It gives what the docs say in place of the cloud's ids.
 	seed func(t *testing.T, cloud *neutrontest.Server) map[string]string
@@ -117,20 +117,22 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 // run runs the command beside its file and its cloud.
 func (e example) run(t *testing.T) (out string, code int) {
 	t.Chdir(t.TempDir())
-	if e.cloud != nil {
-		listener := e.cloud.Start(t)
+	if strings.Contains(e.command, "mycloud") {
+		e.objects = append(e.objects, kubeSystem())
+		cloud := neutrontest.New(e.cloud)
+		listener := cloud.Start(t)
 		write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
 		t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
 		ids := map[string]string{}
 		if e.seed != nil {
-			ids = e.seed(t, e.cloud)
+			ids = e.seed(t, cloud)
 		}
 		defer func() {
 			for is, said := range ids {
 				out = strings.ReplaceAll(out, is, said)
 			}
 			out = strings.ReplaceAll(out, listener.URL, "https://cloud.example.org")
-			out = strings.ReplaceAll(out, e.cloud.ProjectID("tenant"), "5cc65ffd1b9a29de180bd0910cbc48b6")
+			out = strings.ReplaceAll(out, cloud.ProjectID("tenant"), "5cc65ffd1b9a29de180bd0910cbc48b6")
 		}()
 	}
 	write(t, "network.yaml", e.file)
@@ -141,6 +143,11 @@ func (e example) run(t *testing.T) (out string, code int) {
 		return e.room.run(t, e.objects, e.command)
 	}
 	return runAhead(t, e.objects, e.command+e.hurry, e.ahead)
+}
+
+// kubeSystem is the namespace whose UID is the cluster's.
+func kubeSystem() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: newCluster}}
 }
 
 // TestWithoutCRDsTheRemedyIsSaid has an API server without ours.
@@ -370,7 +377,6 @@ func examples(*testing.T) map[string]example {
 	drifted.Name, drifted.Status.Drift = "backend", []cloudteamv1.Drift{{Field: "mtu", Declared: "1500", Actual: "1400"}}
 	drifted.Status.Conditions = conditions("True", "DriftDetected", "mtu is 1400")
 	quotas := map[string]int{"network": 10, "subnet": 10}
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
 	planned := "plan -f network.yaml -n shop --cloud mycloud"
 	file := "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: %s, tags: [web]}\n"
 	good := []runtime.Object{frontend(2), bound, running(), leader("registry.example.org/network-controller:v1.2.0"),
@@ -384,49 +390,36 @@ func examples(*testing.T) map[string]example {
 	rebuilt.Status = cloudteamv1.NetworkStatus{}
 	rebuilt.Status.ObservedGeneration = 1
 	return map[string]example{
-		"adopt-clusters": {command: "adopt --cloud mycloud", objects: []runtime.Object{space},
-			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
-		"adopt": {command: adopts, objects: []runtime.Object{space, rebuilt}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
-		"adopt-broken": {command: adopts + " --yes", hurry: " --silence 12s", objects: []runtime.Object{space, rebuilt}, code: 1,
-			cloud: neutrontest.New(neutrontest.Options{}), seed: alive},
+		"adopt-clusters": {command: "adopt --cloud mycloud", seed: leftBehind},
+		"adopt":          {command: adopts, objects: []runtime.Object{rebuilt}, code: 2, seed: leftBehind},
+		"adopt-broken": {command: adopts + " --yes", hurry: " --silence 12s", objects: []runtime.Object{rebuilt}, code: 1,
+			seed: alive},
 		"bundle": {command: "bundle -n shop", objects: []runtime.Object{frontend(5), webPort("web-frontend-2", ""), running(),
 			leader("registry.example.org/network-controller:v1.2.0")}},
-		"capture": {command: "capture web-0 -n shop -o web-0.pcap", room: &room{},
-			objects: []runtime.Object{onNetworks("frontend")}},
-		"conntest-healthy": {command: "conntest frontend -n shop", lab: newLab(),
-			objects: []runtime.Object{routed}},
-		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
-			objects: []runtime.Object{routed}},
-		"conntest-throughput": {command: "conntest frontend -n shop --throughput", lab: newLab(),
-			objects: []runtime.Object{measured}},
-		"doctor-healthy": {command: "doctor --cloud mycloud", objects: append(good, space),
-			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas})},
+		"capture":             {command: "capture web-0 -n shop -o web-0.pcap", room: &room{}, objects: []runtime.Object{onNetworks("frontend")}},
+		"conntest-healthy":    {command: "conntest frontend -n shop", lab: &lab{}, objects: []runtime.Object{routed}},
+		"conntest-broken":     {command: "conntest frontend -n shop", lab: &lab{answer: tunnelsLost}, code: 2, objects: []runtime.Object{routed}},
+		"conntest-throughput": {command: "conntest frontend -n shop --throughput", lab: &lab{}, objects: []runtime.Object{measured}},
+		"doctor-healthy":      {command: "doctor --cloud mycloud", objects: good, cloud: neutrontest.Options{Quotas: quotas}},
 		"doctor-broken": {command: "doctor --cloud mycloud", code: 2, seed: orphaned, ahead: 42 * time.Second,
-			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"network": 1}}),
-			objects: []runtime.Object{webPort("web-frontend-2", ""), space, beside("office"), beside("lab"),
+			cloud: neutrontest.Options{Quotas: map[string]int{"network": 1}},
+			objects: []runtime.Object{webPort("web-frontend-2", ""), beside("office"), beside("lab"),
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}},
 				&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent"}}}},
-		"export-healthy": {command: "export --cloud mycloud -n shop", objects: []runtime.Object{space},
-			cloud: neutrontest.New(neutrontest.Options{}), seed: others},
-		"export-broken": {command: "export --orphan-only --cloud mycloud -n shop", objects: []runtime.Object{space}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{}), seed: unsayable},
-		"orphans-healthy": {command: "orphans --cloud mycloud", objects: []runtime.Object{space},
-			cloud: neutrontest.New(neutrontest.Options{})},
-		"orphans-broken": {command: "orphans --cloud mycloud", objects: []runtime.Object{space, running()}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{Now: lastMonth}), seed: orphaned},
-		"plan-healthy": {command: planned, objects: []runtime.Object{space}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
-		"plan-nothing": {command: planned, objects: []runtime.Object{space, backend()}, seed: asDeclared,
-			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "10.30.0.0/16")},
-		"plan-port": {command: planned, objects: []runtime.Object{space}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16") + dbPort},
-		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
-			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
-		"plan-floatingip": {command: planned, objects: []runtime.Object{space, open()}, code: 2, seed: public,
-			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"floatingip": 5}}), file: publicAddress},
-		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
-			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
+		"export-healthy":  {command: "export --cloud mycloud -n shop", seed: others},
+		"export-broken":   {command: "export --orphan-only --cloud mycloud -n shop", code: 2, seed: unsayable},
+		"orphans-healthy": {command: "orphans --cloud mycloud"},
+		"orphans-broken": {command: "orphans --cloud mycloud", objects: []runtime.Object{running()}, code: 2,
+			cloud: neutrontest.Options{Now: lastMonth}, seed: orphaned},
+		"plan-healthy": {command: planned, code: 2, cloud: neutrontest.Options{Quotas: quotas}, file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-nothing": {command: planned, objects: []runtime.Object{backend()}, seed: asDeclared, file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-port": {command: planned, code: 2, cloud: neutrontest.Options{Quotas: quotas},
+			file: fmt.Sprintf(file, "10.30.0.0/16") + dbPort},
+		"plan-securitygroup": {command: planned, code: 2, file: webGroup,
+			cloud: neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}},
+		"plan-floatingip": {command: planned, objects: []runtime.Object{open()}, code: 2, seed: public,
+			cloud: neutrontest.Options{Quotas: map[string]int{"floatingip": 5}}, file: publicAddress},
+		"plan-broken":  {command: planned, code: 1, file: fmt.Sprintf(file, "8.8.8.0/24")},
 		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod, reached}},
 		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
 		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, floats, pod}},
@@ -609,13 +602,11 @@ func TestNamesAndWideOutput(t *testing.T) {
 			t.Errorf("kubectl network %s prints\n%s\nwant\n%s", command, got, want)
 		}
 	}
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
 	for command, want := range map[string]string{
 		"plan -f network.yaml -n shop --cloud mycloud -o name": "network.cloudteam.ztgame.com/backend\n",
 		"export --cloud mycloud -n shop -o name":               "network.cloudteam.ztgame.com/office\n",
 	} {
-		e := example{command: command, objects: []runtime.Object{space}, cloud: neutrontest.New(neutrontest.Options{}),
-			file: "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: 10.30.0.0/16}\n"}
+		e := example{command: command, file: "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: 10.30.0.0/16}\n"}
 		if strings.HasPrefix(command, "export") {
 			e.seed = others
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
@@ -31,12 +30,7 @@ func left(name string) domain.Owner {
 // make creates what a user makes in Neutron, and gives its id.
 func (r *rebuilt) make(one string, body map[string]any) string {
 	r.t.Helper()
-	var answer map[string]struct{ ID string }
-	if err := r.cloud.Do(r.t.Context(), client.Request{Op: "create " + one, Method: http.MethodPost, Path: one + "s",
-		Body: map[string]any{one: body}, Answer: &answer}); err != nil {
-		r.t.Fatal(err)
-	}
-	return answer[one].ID
+	return r.do(http.MethodPost, one+"s", map[string]any{one: body})
 }
 
 // orphaned fills the cloud of the example.
@@ -54,10 +48,7 @@ func orphaned(t *testing.T, server *neutrontest.Server) map[string]string {
 func (r *rebuilt) address(in *inventory.Inventory, spec domain.FloatingSpec) domain.ObservedFloatingIP {
 	r.t.Helper()
 	change, err := domain.FloatingIP(spec, domain.Observed{})
-	if err == nil {
-		_, err = in.Apply(r.t.Context(), change)
-	}
-	expect.NoError(r.t, err)
+	r.applyIn(in, change, err)
 	observed, err := in.Observed(r.t.Context(), spec.Owner, time.Time{}, domain.KindFloatingIP)
 	if err != nil || len(observed.FloatingIPs) != 1 {
 		r.t.Fatal(observed.FloatingIPs, err)
@@ -97,6 +88,12 @@ func states(t *testing.T, objects []runtime.Object) (states map[string]orphans.S
 }
 
 func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
+	are := func(network, router orphans.State) map[string]orphans.State {
+		return map[string]orphans.State{"network gone": network, "subnet 10.1.0.0/24": network, "router gone": router, "port gone": router}
+	}
+	describe := func(r *rebuilt, id, description string) {
+		r.do(http.MethodPut, "networks/"+id, map[string]any{"network": map[string]any{"description": description}})
+	}
 	for sentence, c := range map[string]struct {
 		// does changes the cloud after the network "gone" and its port were made.
 		does func(r *rebuilt, in *inventory.Inventory, id string)
@@ -105,25 +102,19 @@ func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
 	}{
 		"what nothing uses goes": {
 			does: func(*rebuilt, *inventory.Inventory, string) {},
-			want: map[string]orphans.State{"network gone": orphans.Due, "subnet 10.1.0.0/24": orphans.Due,
-				"router gone": orphans.Due, "port gone": orphans.Due},
-			says: "grace period",
+			want: are(orphans.Due, orphans.Due), says: "grace period",
 		},
 		"a server's port keeps the network, and not the router": {
 			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
 				r.make("port", map[string]any{"network_id": id, "device_owner": "compute:nova", "device_id": "server"})
 			},
-			want: map[string]orphans.State{"network gone": orphans.Blocked, "subnet 10.1.0.0/24": orphans.Blocked,
-				"router gone": orphans.Due, "port gone": orphans.Due},
-			says: "compute:nova, device server",
+			want: are(orphans.Blocked, orphans.Due), says: "compute:nova, device server",
 		},
 		"a subnet of somebody keeps it": {
 			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
 				r.make("subnet", map[string]any{"network_id": id, "cidr": "10.9.0.0/24", "ip_version": 4})
 			},
-			want: map[string]orphans.State{"network gone": orphans.Blocked, "subnet 10.1.0.0/24": orphans.Blocked,
-				"router gone": orphans.Blocked, "port gone": orphans.Blocked},
-			says: "10.9.0.0/24",
+			want: are(orphans.Blocked, orphans.Blocked), says: "10.9.0.0/24",
 		},
 		"more than the share are withheld": {
 			does: func(r *rebuilt, in *inventory.Inventory, _ string) {
@@ -138,23 +129,12 @@ func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
 		},
 		"what said Retain stays": {
 			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
-				description := "[retain] " + left("gone").Marker()
-				if err := r.cloud.Do(r.t.Context(), client.Request{Op: "retain", Method: http.MethodPut, Path: "networks/" + id,
-					Body: map[string]any{"network": map[string]any{"description": description}}}); err != nil {
-					r.t.Fatal(err)
-				}
+				describe(r, id, "[retain] "+left("gone").Marker())
 			},
-			want: map[string]orphans.State{"network gone": orphans.Retained, "subnet 10.1.0.0/24": orphans.Retained,
-				"router gone": orphans.Retained, "port gone": orphans.Retained},
-			says: "loses its marker",
+			want: are(orphans.Retained, orphans.Retained), says: "loses its marker",
 		},
 		"a subnet on a network without the marker is not looked for": {
-			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
-				if err := r.cloud.Do(r.t.Context(), client.Request{Op: "unmark", Method: http.MethodPut, Path: "networks/" + id,
-					Body: map[string]any{"network": map[string]any{"description": ""}}}); err != nil {
-					r.t.Fatal(err)
-				}
-			},
+			does: func(r *rebuilt, _ *inventory.Inventory, id string) { describe(r, id, "") },
 			want: map[string]orphans.State{"subnet 10.1.0.0/24": orphans.Ignored, "router gone": orphans.Blocked,
 				"port gone": orphans.Blocked}, // its interface is on a network that is not the object's any more
 			says: "does not bear the object's marker",
@@ -163,9 +143,7 @@ func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
 			does: func(r *rebuilt, _ *inventory.Inventory, _ string) {
 				r.network(r.old, frontendOfOld, "old", "10.3.0.0/24")
 			},
-			want: map[string]orphans.State{"network gone": orphans.Due, "subnet 10.1.0.0/24": orphans.Due,
-				"router gone": orphans.Due, "port gone": orphans.Due},
-			says: "grace period",
+			want: are(orphans.Due, orphans.Due), says: "grace period",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
