@@ -38,10 +38,6 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 		"networkports need a cloud, and watch networks": {
 			[]string{"networkport"}, true, ours, []string{networks, ports}, []string{foos, deployments, pods},
 		},
-		"deployments and pods need no credentials": {
-			[]string{"deployment", "pod"}, false, ours, []string{networks, ports, deployments, replicaSets, pods},
-			[]string{foos},
-		},
 		"deployments alone": {
 			[]string{"deployment"}, false, ours, []string{networks, ports, deployments, replicaSets, pods},
 			[]string{foos, statefulSets},
@@ -61,10 +57,6 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 		"attachments alone": {
 			[]string{"attachment"}, false, append([]string{attachments}, ours...), []string{networks, attachments},
 			[]string{ports, foos, deployments, replicaSets, pods},
-		},
-		"networks and attachments": {
-			[]string{"network", "attachment"}, true, append([]string{attachments}, ours...),
-			[]string{networks, attachments}, []string{ports, foos, deployments, replicaSets, pods},
 		},
 		"all but the controller of NetworkPorts": {
 			[]string{"*", "-networkport"}, true, ours, []string{networks, ports, foos, deployments, replicaSets, pods}, nil,

@@ -210,6 +210,12 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func mustTrim(t *testing.T, obj any) {
+	t.Helper()
+	_, err := trim(obj)
+	expect.NoError(t, err)
+}
+
 // A pool counts a Pod by its ReplicaSet, and the ReplicaSet by its Deployment.
 func TestATrimmedObjectKeepsItsController(t *testing.T) {
 	of := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: new(true)}
@@ -217,9 +223,7 @@ func TestATrimmedObjectKeepsItsController(t *testing.T) {
 	for _, obj := range []metav1.Object{
 		&appsv1.ReplicaSet{ObjectMeta: owned}, &corev1.Pod{ObjectMeta: owned}, &cloudteamv1.NetworkPort{ObjectMeta: owned},
 	} {
-		if _, err := trim(obj); err != nil {
-			t.Fatal(err)
-		}
+		mustTrim(t, obj)
 		expect.Equal(t, []metav1.OwnerReference{of}, obj.GetOwnerReferences(), "%T", obj)
 	}
 }
@@ -382,9 +386,7 @@ func TestACacheKeepsTheSelectorsThatAreAskedFor(t *testing.T) {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}}
 		service.Spec.Selector = c.selector
 		for range 2 { // a cache may trim what it has trimmed
-			if _, err := trim(service); err != nil {
-				t.Fatal(err)
-			}
+			mustTrim(t, service)
 		}
 		expect.Equal(t, c.want, service.Spec.Selector, "%s", sentence)
 	}
@@ -407,9 +409,7 @@ func TestACrowdedObjectKeepsOurFinalizerAndShowsThatItIsCrowded(t *testing.T) {
 		"ours counts once": {append(slices.Repeat([]string{ours}, 500), of(2)...), []string{managed.TooManyFinalizers, ours}},
 	} {
 		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Finalizers: c.all}}
-		if _, err := trim(port); err != nil {
-			t.Fatal(err)
-		}
+		mustTrim(t, port)
 		expect.Equal(t, c.want, port.Finalizers, "%s", sentence)
 	}
 }
@@ -420,9 +420,7 @@ func TestATrimmedObjectShowsWhetherItChanged(t *testing.T) {
 			"mine": "1", cloudteamv1.AnnotationPaused: "true",
 		}, Labels: map[string]string{"l": "1"}}}
 		change(obj)
-		if _, err := trim(obj); err != nil {
-			t.Fatal(err)
-		}
+		mustTrim(t, obj)
 		expect.Equal(t, "true", obj.Annotations[cloudteamv1.AnnotationPaused], "annotations are %v", obj.Annotations)
 		return obj.Annotations
 	}
@@ -445,9 +443,7 @@ func TestATrimmedObjectShowsWhetherItChanged(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{selection.Annotation: "example-network"}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}, HostNetwork: true},
 		}}}
-		if _, err := trim(obj); err != nil {
-			t.Fatal(err)
-		}
+		mustTrim(t, obj)
 		return obj
 	}
 	if a, b := deployment("1"), deployment("1"); !equality.Semantic.DeepEqual(a, b) {
@@ -474,9 +470,7 @@ func TestATrimmedAttachmentKeepsWhatItsNetworkSets(t *testing.T) {
 	attachment.SetOwnerReferences(ofNetwork())
 	want := attachment.DeepCopy()
 	want.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: "network-controller"})
-	if _, err := trim(attachment); err != nil {
-		t.Fatal(err)
-	}
+	mustTrim(t, attachment)
 	expect.Equal(t, want, attachment, "trimmed")
 }
 

@@ -31,9 +31,7 @@ func TestACacheKeepsLittleOfTheLargestObject(t *testing.T) {
 				t.Errorf("a cache keeps %d bytes, want %d at most", size, controller.MaxKept)
 			}
 			before := obj.DeepCopyObject()
-			if _, err := trim(obj); err != nil {
-				t.Fatal(err)
-			}
+			mustTrim(t, obj)
 			expect.Equal(t, before, obj, "a second time changes it")
 		})
 	}
@@ -62,9 +60,7 @@ func kept(t *testing.T, content map[string]any, metadata metav1.ObjectMeta) runt
 	content["metadata"] = metadata
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(text(t, content), nil, nil)
 	expect.NoError(t, err)
-	if _, err := trim(obj); err != nil {
-		t.Fatal(err)
-	}
+	mustTrim(t, obj)
 	return obj
 }
 
@@ -117,9 +113,7 @@ func TestTheLargestObjectsFitIntoTheMemory(t *testing.T) {
 		ours += size
 	}
 	for kind, c := range overfullObjects() {
-		if _, err := trim(c.obj); err != nil {
-			t.Fatal(err)
-		}
+		mustTrim(t, c.obj)
 		size := deepSize(c.obj)
 		t.Logf("%s: %d bytes", kind, size)
 		if _, own := all[kind]; !own {

@@ -2,141 +2,79 @@ package app
 
 import (
 	"bytes"
-	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
+// Parts of what is said of a command line; none means that it is valid.
 func TestOptionsAreValidated(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*Options)
-		// says are parts of the error; none means valid.
-		says []string
-	}{
-		"the defaults are valid": {func(*Options) {}, nil},
-		"no workers":             {func(o *Options) { o.Workers = 0 }, []string{"--workers=0", "at least 1"}},
-		"one worker is enough":   {func(o *Options) { o.Workers = 1 }, nil},
-		"audits without a pause": {
-			func(o *Options) { o.AuditInterval = 0 }, []string{"--audit-interval=0s", "1s"},
-		},
-		"audits each second": {func(o *Options) { o.AuditInterval = time.Second }, nil},
-		"a resync back in time": {
-			func(o *Options) { o.ResyncPeriod = -1 }, []string{"--resync-period=-1ns", "0 or more"},
-		},
-		"no resync": {func(o *Options) { o.ResyncPeriod = 0 }, nil},
-		"calls without time": {
-			func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"},
-		},
-		"an inspection on loopback": {func(o *Options) { o.InspectAddress = "127.0.0.1:0" }, nil},
-		"an inspection for others": {
-			func(o *Options) { o.InspectAddress = ":8090" }, []string{"--inspect-address", "loopback", "127.0.0.1:8090"},
-		},
-		"a controller that is not there": {
-			func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"},
-		},
-		"leaving out what is not there": {
-			func(o *Options) { o.Controllers = []string{"*", "-x"} }, []string{`"x"`, "network"},
-		},
-		"a controller by name":    {func(o *Options) { o.Controllers = []string{"network"} }, nil},
-		"two controllers by name": {func(o *Options) { o.Controllers = []string{"network", "foo"} }, nil},
-		"all but one":             {func(o *Options) { o.Controllers = []string{"*", "-network"} }, nil},
-		"runs no controller": {
-			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "runs no controller"},
-		},
-		"all left out": {
-			func(o *Options) {
-				o.Controllers = allBut(func(string) bool { return true })
-			}, []string{"runs no controller"},
-		},
-		"only left out": {
-			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"runs no controller", "*"},
-		},
-		"orphans without a cloud": {
-			func(o *Options) { o.Controllers = []string{"orphan"} }, []string{"runs no controller"},
-		},
-		"pools that give up ports at once": {func(o *Options) { o.PoolCooldown = 0 }, nil},
-		"a cool-down that is over": {
-			func(o *Options) { o.PoolCooldown = -1 }, []string{"--pool-cooldown=-1ns", "0 or more"},
-		},
-		"resources that stay": {func(o *Options) { o.Policies.Deletion = "Retain" }, nil},
-		"another deletion policy": {
-			func(o *Options) { o.Policies.Deletion = "Keep" }, []string{"--deletion-policy=Keep", "Delete or Retain"},
-		},
-		"drift that stays": {func(o *Options) { o.Policies.Drift = "Report" }, nil},
-		"no drift policy": {
-			func(o *Options) { o.Policies.Drift = "" }, []string{"--drift-policy=:", "Correct or Report"},
-		},
-		"addresses that never run low":  {func(o *Options) { o.AddressesLow = 0 }, nil},
-		"addresses that are always low": {func(o *Options) { o.AddressesLow = 100 }, nil},
-		"less than no addresses": {
-			func(o *Options) { o.AddressesLow = -1 }, []string{"--addresses-low=-1%", "0% to 100%"},
-		},
-		"more addresses than there are": {
-			func(o *Options) { o.AddressesLow = 101 }, []string{"--addresses-low=101%", "0% to 100%"},
-		},
-		"a percentage that is no number": {
-			func(o *Options) { o.AddressesLow = math.NaN() }, []string{"--addresses-low=NaN%", "0% to 100%"},
-		},
-		"no grace period turns orphans off": {func(o *Options) { o.Orphan.Grace = 0 }, nil},
-		"a grace period that is over": {
-			func(o *Options) { o.Orphan.Grace = -1 }, []string{"--orphan-grace=-1ns", "0 or more"},
-		},
-		"a share of nothing":    {func(o *Options) { o.Orphan.MaxShare = 0 }, nil},
-		"a share of everything": {func(o *Options) { o.Orphan.MaxShare = 1 }, nil},
-		"more than everything": {
-			func(o *Options) { o.Orphan.MaxShare = 10 }, []string{"--orphan-max-share=10", "0 to 1"},
-		},
-		"less than nothing": {
-			func(o *Options) { o.Orphan.MaxShare = -0.1 }, []string{"--orphan-max-share=-0.1", "0 to 1"},
-		},
-		"a share that is no number": {
-			func(o *Options) { o.Orphan.MaxShare = math.NaN() }, []string{"--orphan-max-share=NaN", "0 to 1"},
-		},
-		"traces for a collector": {func(o *Options) { o.TracesEndpoint = "https://collector.test:4318/v1/traces" }, nil},
-		"a collector without a scheme": {
-			func(o *Options) { o.TracesEndpoint = "collector.test:4317" },
-			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.monitoring:4318"},
-		},
-		"a collector's password, which the log would show": {
-			func(o *Options) { o.TracesEndpoint = "http://me:secret@collector.test:4318" },
-			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.monitoring:4318"},
-		},
-		"a lease that ends while its holder may write": {
-			func(o *Options) { o.LeaderElection.RenewDeadline = 15 * time.Second },
-			[]string{"--leader-elect-renew-deadline=15s", "less than --leader-elect-lease-duration=15s"},
-		},
-		"a lease of a part of a second": {
-			func(o *Options) { o.LeaderElection.LeaseDuration = 10500 * time.Millisecond },
-			[]string{"--leader-elect-lease-duration=10.5s", "whole seconds"},
-		},
-		"a lease that is hardly renewed": {
-			func(o *Options) { o.LeaderElection.RetryPeriod = 9 * time.Second },
-			[]string{"--leader-elect-retry-period=9s", "less than 8.33"},
-		},
-		"a lease without a name": {
-			func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name"},
-		},
-		"no election": {
-			func(o *Options) { o.LeaderElection = LeaderElection{} }, nil,
-		},
-		"all mistakes are told at once": {func(o *Options) { o.Workers, o.AuditInterval = -1, -1 },
-			[]string{"--workers=-1", "--audit-interval=-1ns"}},
+	left := "--controllers=" + strings.Join(allBut(func(string) bool { return true }), ",")
+	for line, says := range map[string][]string{
+		"": nil,
+		// The least and the most that there may be.
+		"--workers=1 --audit-interval=1s --cloud-timeout=1s --resync-period=0 --pool-cooldown=0 --addresses-low=0 " +
+			"--orphan-grace=0 --orphan-max-share=0 --deletion-policy=Retain --drift-policy=Report": nil,
+		"--addresses-low=100% --orphan-max-share=1 --inspect-address=127.0.0.1:0":  nil,
+		"--leader-elect=false --leader-elect-resource-name= --controllers=network": nil,
+		"--controllers=network,foo":           nil,
+		"--controllers=*,-network":            nil,
+		"--workers=0":                         {"--workers=0", "at least 1"},
+		"--audit-interval=999ms":              {"--audit-interval=999ms", "1s"},
+		"--resync-period=-1ns":                {"--resync-period=-1ns", "0 or more"},
+		"--cloud-timeout=999ms":               {"--cloud-timeout=999ms"},
+		"--inspect-address=:8090":             {"--inspect-address", "loopback", "127.0.0.1:8090"},
+		"--controllers=*,x":                   {`"x"`, "network"},
+		"--controllers=*,-x":                  {`"x"`, "network"},
+		"--controllers=":                      {"--controllers", "runs no controller"},
+		left:                                  {"runs no controller"},
+		"--controllers=-network":              {"runs no controller", "*"},
+		"--controllers=orphan":                {"runs no controller"},
+		"--pool-cooldown=-1ns":                {"--pool-cooldown=-1ns", "0 or more"},
+		"--deletion-policy=Keep":              {"--deletion-policy=Keep", "Delete or Retain"},
+		"--drift-policy=":                     {"--drift-policy=:", "Correct or Report"},
+		"--addresses-low=-1%":                 {"--addresses-low=-1%", "0% to 100%"},
+		"--addresses-low=101%":                {"--addresses-low=101%", "0% to 100%"},
+		"--addresses-low=NaN%":                {"--addresses-low=NaN%", "0% to 100%"},
+		"--orphan-grace=-1ns":                 {"--orphan-grace=-1ns", "0 or more"},
+		"--orphan-max-share=10":               {"--orphan-max-share=10", "0 to 1"},
+		"--orphan-max-share=-0.1":             {"--orphan-max-share=-0.1", "0 to 1"},
+		"--orphan-max-share=NaN":              {"--orphan-max-share=NaN", "0 to 1"},
+		"--leader-elect-renew-deadline=15s":   {"--leader-elect-renew-deadline=15s", "less than --leader-elect-lease-duration=15s"},
+		"--leader-elect-lease-duration=10.5s": {"--leader-elect-lease-duration=10.5s", "whole seconds"},
+		"--leader-elect-retry-period=9s":      {"--leader-elect-retry-period=9s", "less than 8.33"},
+		"--leader-elect-resource-name=":       {"--leader-elect-resource-name"},
+		"--workers=-1 --audit-interval=-1ns":  {"--workers=-1", "--audit-interval=-1ns"}, // all mistakes at once
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(line, func(t *testing.T) {
 			o := NewOptions()
-			c.change(&o)
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			o.AddFlags(flags)
+			expect.NoError(t, flags.Parse(strings.Fields(line)))
 			err := o.Validate()
-			if (err != nil) != (len(c.says) > 0) {
-				t.Fatalf("error %v, want one: %t", err, len(c.says) > 0)
+			if (err != nil) != (len(says) > 0) {
+				t.Fatalf("error %v, want one: %t", err, len(says) > 0)
 			}
-			for _, part := range c.says {
+			for _, part := range says {
 				expect.ErrorSays(t, err, part)
 			}
 		})
+	}
+	for endpoint, valid := range map[string]bool{
+		"https://collector.test:4318/v1/traces": true, "collector.test:4317": false,
+		"http://me:secret@collector.test:4318": false, // which the log would show
+	} {
+		o := NewOptions()
+		o.TracesEndpoint = endpoint
+		if err := o.Validate(); (err == nil) != valid || !valid && (!strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_ENDPOINT") ||
+			!strings.Contains(err.Error(), "http://collector.monitoring:4318")) {
+			t.Errorf("%s: error %v, want it valid: %t", endpoint, err, valid)
+		}
 	}
 }
 
