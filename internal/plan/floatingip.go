@@ -276,8 +276,8 @@ func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, d
 	return step
 }
 
-// floatingIP is what the spec asks of the floating IP of a port, which is empty for a new one.
-func (s PortSpec) floatingIP(port string) FloatingSpec {
+// FloatingIP is what the spec asks of the floating IP of a port, which is empty for a new one.
+func (s PortSpec) FloatingIP(port string) FloatingSpec {
 	return FloatingSpec{
 		Owner: s.Owner, NetworkID: s.FloatingNetwork, Address: s.FloatingAddress, PortID: port, Retain: s.Retain,
 	}
@@ -291,7 +291,7 @@ func (s PortSpec) associateFrom(p ObservedPort, observed Observed) (before, afte
 	if s.FloatingNetwork == "" {
 		return nil, nil, nil
 	}
-	to, given := s.floatingIP(p.ID), s.given(p.Addresses)
+	to, given := s.FloatingIP(p.ID), s.given(p.Addresses)
 	stays, _ := s.settleAddresses(given)
 	for _, a := range stays {
 		if a.Address.Is4() && slices.Contains(given, a) {

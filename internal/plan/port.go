@@ -285,7 +285,7 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	keep, exists := observed.Port(spec.NetworkID)
 	// The deletion of a port moves the revisions of its floating IPs, and one address of a port can have one floating IP
 	// of a network. So superfluous ones go first.
-	change := spec.floatingIP(keep.ID).surplus(observed)
+	change := spec.FloatingIP(keep.ID).surplus(observed)
 	// Other ports go first, because they may hold the declared addresses.
 	for _, p := range observed.Ports {
 		if !exists || p.ID != keep.ID {
@@ -321,7 +321,7 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 		Differences: []Difference{existence(PortResource, spec.Name)},
 	})
 	if spec.FloatingNetwork != "" {
-		floating := spec.floatingIP("")
+		floating := spec.FloatingIP("")
 		f, exists := floating.of(observed)
 		change = append(change, floating.associate(change.latest(), f, exists)...)
 	}

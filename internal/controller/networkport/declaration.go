@@ -201,8 +201,7 @@ func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 // Complete implements managed.Declaration.
 func (d declaration) Complete(observed plan.Observed) bool {
 	port, exists := d.port(observed)
-	floating := plan.FloatingSpec{NetworkID: d.FloatingNetwork, Address: d.FloatingAddress, PortID: port.ID}
-	return exists && (d.FloatingNetwork == "" || floating.Complete(observed))
+	return exists && (d.FloatingNetwork == "" || d.FloatingIP(port.ID).Complete(observed))
 }
 
 // declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,
