@@ -293,28 +293,3 @@ func TestPropertyAnImportedFloatingIPIsNeitherMadeNorDeleted(t *testing.T) {
 		}
 	})
 }
-
-// TestAPortsFloatingIPHasTheDeclaredAddress has a port with one of another address, which is deleted first.
-func TestAPortsFloatingIPHasTheDeclaredAddress(t *testing.T) {
-	fixed, address := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("198.51.100.7")
-	c := plantest.Neutron{}
-	spec := PortSpec{Owner: testOwner, NetworkID: "net-1", Name: "web", FloatingNetwork: "outside",
-		Addresses: []PortAddress{{SubnetID: "sub-1", Address: fixed}}}
-	port := ObservedPort{ID: "port-1", NetworkID: "net-1", PortAttributes: spec.Attributes()}
-	port.Addresses = spec.Addresses
-	c.Ports = []ObservedPort{port}
-	for _, want := range []struct {
-		declared netip.Addr
-		steps    int
-	}{{netip.Addr{}, 1}, {address, 2}, {address, 0}, {netip.Addr{}, 0}} {
-		spec.FloatingAddress = want.declared
-		change, err := Port(spec, c.Observe(testOwner))
-		expect.NoError(t, err)
-		if _, err := c.Apply(change); err != nil || len(change) != want.steps {
-			t.Fatalf("with address %s: %v and\n%s", want.declared, err, change)
-		}
-		if f := c.FloatingIPs; len(f) != 1 || want.declared.IsValid() && f[0].Address != want.declared {
-			t.Errorf("with address %s there is %+v", want.declared, f)
-		}
-	}
-}

@@ -129,6 +129,9 @@ func requireFloatingIPAsDeclared(t rapid.TB, spec PortSpec, p ObservedPort, all 
 		if f.NetworkID != spec.FloatingNetwork || f.PortID != p.ID || !fixed || f.Description != spec.Attributes().Description {
 			t.Fatalf("the floating IP %+v does not lead to port %s from network %s", f, p.ID, spec.FloatingNetwork)
 		}
+		if spec.FloatingAddress.IsValid() && f.Address != spec.FloatingAddress {
+			t.Fatalf("the floating IP has address %s, want %s", f.Address, spec.FloatingAddress)
+		}
 	}
 }
 
@@ -194,7 +197,7 @@ func TestPropertyAFloatingIPLeadsToItsPortWhileAddressesChange(t *testing.T) {
 		spec := reachable.Draw(t, "spec")
 		mustConverge(t, spec, c)
 		next := reachable.Filter(func(s PortSpec) bool { return s.NetworkID == spec.NetworkID }).Draw(t, "next spec")
-		next.FloatingNetwork = spec.FloatingNetwork
+		next.FloatingNetwork, next.FloatingAddress = spec.FloatingNetwork, spec.FloatingAddress
 		before := c.Observe(testOwner)
 		port, f := before.Ports[0], before.FloatingIPs[0]
 		for range rounds {

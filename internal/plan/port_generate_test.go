@@ -92,6 +92,9 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 		}) {
 			spec.FloatingNetwork = "" // it takes an address of IPv4
 		}
+		if spec.FloatingNetwork != "" && rapid.Bool().Draw(t, "floating address of choice") {
+			spec.FloatingAddress = netip.MustParseAddr("198.51.100.7")
+		}
 		spec.TakeBack = rapid.SampledFrom([][]string{nil, {FieldDNSName}, {FieldAddressPairs, FieldQoSPolicy}}).
 			Draw(t, "take back")
 		return spec
@@ -193,6 +196,7 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 			for i := range c.FloatingIPs[:min(1, len(c.FloatingIPs))] {
 				f := &c.FloatingIPs[i]
 				f.Description, f.PortID, f.Fixed, f.Revision = "mine now", "", netip.Addr{}, f.Revision+1
+				f.Address = netip.Addr{} // one of choice that others have would be refused, whatever is planned
 			}
 		},
 		"move a floating IP": func(p *ObservedPort) {
