@@ -121,8 +121,8 @@ func (r *rebuilt) breakAfter(writes int) {
 	r.breaks.Store(&breaks)
 }
 
-// adoptBroken adopts all, at first with a connection that breaks after so many writes. It gives what is printed then.
-func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) (out string) {
+// adoptBroken adopts all, at first with a connection that breaks after so many writes.
+func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) {
 	r.t.Helper()
 	r.breakAfter(writes)
 	out, code := run(r.t, objects, adopts+" --yes --force")
@@ -134,7 +134,6 @@ func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) (out string)
 		r.t.Fatalf("write %d: exit code %d\n%s", writes, code, out)
 	}
 	expect.Equal(r.t, 0, r.count(oldCluster), "resources with the old marker after write %d", writes)
-	return out
 }
 
 // observed is what an object of the old cluster has.
@@ -449,62 +448,30 @@ func TestAdoptListsClusters(t *testing.T) {
 	}
 }
 
-// TestAdoptGivesAFloatingIPWithItsPort breaks the connection before each write in turn. Others gave the floating IP a QoS
-// policy, and the port has two addresses of IPv4.
-func TestAdoptGivesAFloatingIPWithItsPort(t *testing.T) {
-	for broken := range 3 {
-		r := startRebuilt(t)
-		outside, policy := r.outside()
-		owner := domain.Owner{Cluster: oldCluster, Object: "old-web-0"}
-		subnets := []domain.Subnet{
+// reached makes in the old cluster the network frontend with the port web-0, and a floating IP for it, to which others
+// gave a QoS policy. It gives the external network and the floating IP.
+func (r *rebuilt) reached(owner domain.Owner) (outside string, f domain.ObservedFloatingIP) {
+	outside, policy := r.outside()
+	r.apply(domain.Network(domain.Spec{Owner: frontendOfOld, Name: "frontend",
+		Subnets: []domain.Subnet{
 			{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"), DHCP: true},
 			{CIDR: netip.MustParsePrefix("10.2.0.0/24"), Gateway: netip.MustParseAddr("10.2.0.1"), DHCP: true},
-		}
-		r.apply(domain.Network(domain.Spec{Owner: frontendOfOld, Name: "frontend", Subnets: subnets,
-			Router: &domain.RouterSpec{ExternalNetwork: outside}}, domain.Observed{}))
-		n, _ := r.observed(frontendOfOld, domain.KindNetwork).Network()
-		spec := domain.PortSpec{Owner: owner, Name: "web-0", NetworkID: n.ID, FloatingNetwork: outside}
-		for _, subnet := range n.Subnets {
-			spec.Addresses = append(spec.Addresses, domain.PortAddress{SubnetID: subnet.ID})
-		}
-		r.apply(domain.Port(spec, domain.Observed{}))
-		was := r.observed(owner, domain.KindFloatingIP).FloatingIPs[0]
-		r.do(http.MethodPut, "floatingips/"+was.ID, map[string]any{"floatingip": map[string]any{
-			"qos_policy_id": policy, "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
-		}})
-
-		before := 5 + broken // of the network, its subnets, its router, and two interfaces it takes six
-		asks := r.port("shop", "web-0", "frontend")
-		asks.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
-		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), asks)
-		r.adoptBroken(objects, before)
-		is := r.inventory(newCluster, nil)
-		got, err := is.Observed(t.Context(), domain.Owner{Cluster: newCluster, Object: "new-shop-web-0"}, time.Time{},
-			domain.KindFloatingIP)
-		if err != nil || len(got.FloatingIPs) != 1 {
-			t.Fatalf("write %d: the new object has %v, %v", before, got.FloatingIPs, err)
-		}
-		f := got.FloatingIPs[0]
-		if f.Address != was.Address || f.PortID != was.PortID || f.Fixed != was.Fixed || f.QoSPolicy != policy {
-			t.Errorf("write %d: the floating IP is %+v, was %+v with policy %s", before, f, was, policy)
-		}
-	}
-}
-
-// reached makes in the old cluster the network frontend with the port web-0, and the address of a FloatingIP for it. It
-// gives the external network and the floating IP.
-func (r *rebuilt) reached(owner domain.Owner) (outside string, f domain.ObservedFloatingIP) {
-	outside, _ = r.outside()
-	r.apply(domain.Network(domain.Spec{Owner: frontendOfOld, Name: "frontend",
-		Subnets: []domain.Subnet{{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"), DHCP: true}},
-		Router:  &domain.RouterSpec{ExternalNetwork: outside}}, domain.Observed{}))
+		},
+		Router: &domain.RouterSpec{ExternalNetwork: outside}}, domain.Observed{}))
 	n, _ := r.observed(frontendOfOld, domain.KindNetwork).Network()
-	of := domain.Owner{Cluster: oldCluster, Object: "old-web-0"}
-	r.apply(domain.Port(domain.PortSpec{Owner: of, Name: "web-0", NetworkID: n.ID,
-		Addresses: []domain.PortAddress{{SubnetID: n.Subnets[0].ID}}}, domain.Observed{}))
-	p := r.observed(of, domain.KindPort).Ports[0]
-	return outside, r.address(r.old, domain.FloatingSpec{Owner: owner, NetworkID: outside, PortID: p.ID,
+	spec := domain.PortSpec{Owner: portOfOld, Name: "web-0", NetworkID: n.ID}
+	for _, subnet := range n.Subnets {
+		spec.Addresses = append(spec.Addresses, domain.PortAddress{SubnetID: subnet.ID})
+	}
+	r.apply(domain.Port(spec, domain.Observed{}))
+	p := r.observed(portOfOld, domain.KindPort).Ports[0]
+	f = r.address(r.old, domain.FloatingSpec{Owner: owner, NetworkID: outside, PortID: p.ID,
 		Fixed: []netip.Addr{p.Addresses[0].Address}})
+	f.QoSPolicy = policy
+	r.do(http.MethodPut, "floatingips/"+f.ID, map[string]any{"floatingip": map[string]any{
+		"qos_policy_id": policy, "port_id": f.PortID, "fixed_ip_address": f.Fixed.String(),
+	}})
+	return outside, f
 }
 
 // floatingIP is a FloatingIP of the new cluster for web-0.
@@ -524,25 +491,38 @@ func (r *rebuilt) naming(name, reason string) *cloudteamv1.FloatingIP {
 	return f
 }
 
-var publicOfOld = domain.Owner{Cluster: oldCluster, Object: "old-public"}
+// portOfOld and publicOfOld are the old objects of web-0 and of a FloatingIP.
+var (
+	portOfOld   = domain.Owner{Cluster: oldCluster, Object: "old-web-0"}
+	publicOfOld = domain.Owner{Cluster: oldCluster, Object: "old-public"}
+)
 
-// TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort breaks the connection before each of the last writes in turn.
-// The NetworkPort asks for no floating IP: its controller would delete one that it gets.
-func TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort(t *testing.T) {
-	for broken := range 3 {
-		r := startRebuilt(t)
-		_, was := r.reached(publicOfOld)
-		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"),
-			r.floatingIP("public", "public"))
-		before := 3 + broken // of the network, its subnet, its router, the interface and the port it takes five
-		if out := r.adoptBroken(objects, before); !strings.Contains(out, "FloatingIP shop/public") {
-			t.Fatalf("write %d:\n%s", before, out)
-		}
-		got, err := r.inventory(newCluster, nil).Observed(t.Context(),
-			domain.Owner{Cluster: newCluster, Object: "new-shop-public"}, time.Time{}, domain.KindFloatingIP)
-		if err != nil || len(got.FloatingIPs) != 1 || got.FloatingIPs[0].Address != was.Address ||
-			got.FloatingIPs[0].PortID != was.PortID || got.FloatingIPs[0].Fixed != was.Fixed {
-			t.Errorf("write %d: the FloatingIP has %+v, %v, want %+v", before, got.FloatingIPs, err, was)
+// TestAdoptGivesAFloatingIPToWhatHadIt breaks the connection before each of the last writes in turn. Others gave the
+// floating IP a QoS policy, and the port has two addresses of IPv4. A NetworkPort whose FloatingIP had it asks for none:
+// its controller would delete one that it gets.
+func TestAdoptGivesAFloatingIPToWhatHadIt(t *testing.T) {
+	for object, owner := range map[string]domain.Owner{"new-shop-web-0": portOfOld, "new-shop-public": publicOfOld} {
+		for broken := range 3 {
+			r := startRebuilt(t)
+			_, was := r.reached(owner)
+			port := r.port("shop", "web-0", "frontend")
+			objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), port)
+			if owner == portOfOld {
+				port.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+			} else {
+				objects = append(objects, r.floatingIP("public", "public"))
+			}
+			before := 5 + broken // of the network, its subnets, its router, and two interfaces it takes six
+			r.adoptBroken(objects, before)
+			got, err := r.inventory(newCluster, nil).Observed(t.Context(),
+				domain.Owner{Cluster: newCluster, Object: object}, time.Time{}, domain.KindFloatingIP)
+			if err != nil || len(got.FloatingIPs) != 1 {
+				t.Fatalf("write %d: %s has %v, %v", before, object, got.FloatingIPs, err)
+			}
+			f := got.FloatingIPs[0]
+			if f.Address != was.Address || f.PortID != was.PortID || f.Fixed != was.Fixed || f.QoSPolicy != was.QoSPolicy {
+				t.Errorf("write %d: %s has %+v, want %+v", before, object, f, was)
+			}
 		}
 	}
 }
@@ -590,11 +570,11 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 					Owner: domain.Owner{Cluster: newCluster, Object: "new-shop-public"}, NetworkID: outside})
 				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
 			}},
-		"it was the port's, which asks for it": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, asks: true,
+		"it was the port's, which asks for it": {owner: portOfOld, asks: true,
 			gets: "NetworkPort shop/web-0", floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
 			}},
-		"it was the port's, which asks for none now": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, gets: one,
+		"it was the port's, which asks for none now": {owner: portOfOld, gets: one,
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
 			}},
@@ -661,7 +641,7 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				f.Status.Conditions = nil
 				return []*cloudteamv1.FloatingIP{f}
 			}},
-		"one names the port's own": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, asks: true,
+		"one names the port's own": {owner: portOfOld, asks: true,
 			gets: "NetworkPort shop/web-0", says: "of NetworkPort shop/web-0, which asks for it",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
@@ -679,7 +659,7 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				f.Namespace = "blog"
 				return []*cloudteamv1.FloatingIP{f}
 			}},
-		"one names the address of a port that asks": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"},
+		"one names the address of a port that asks": {owner: portOfOld,
 			before: true, asks: true, says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
