@@ -287,11 +287,3 @@ func TestAPortIsNotReadyWithoutItsFloatingIP(t *testing.T) {
 		p.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	}))
 }
-
-func TestAClassMayForbidAFloatingIP(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.WantState("Ready=False Stalled=True ForbiddenByClass")
-		w.WantMessage("spec.floatingIP")
-		expect.Empty(t, w.Neutron.FloatingIPs(), "floating IPs")
-	}, exampleNetwork(), reachable())
-}
