@@ -159,9 +159,11 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 		return nil, full
 	}
 	port, err := k.port(obj)
-	if refused && (port == nil || port.Status.PortID != obj.Status.PortID) {
-		// A class that forbids it by now opens no port. What its spec no longer names, it closes all the same.
-		port, err = nil, managed.Waits(*d.forbids)
+	if refused { // a class that forbids it now opens no port, and keeps none that the spec no longer names
+		if port != nil && port.Status.PortID != obj.Status.PortID {
+			port = nil
+		}
+		err = managed.Waits(*d.forbids)
 	}
 	if problem, waits := err.(*managed.Problem); waits { //nolint:errorlint // port wraps none
 		d.pending, err = problem, nil
@@ -176,9 +178,6 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 		}
 	}
 	d.FloatingSpec = declare.FloatingIP(obj, owner, port)
-	if refused && d.pending == nil {
-		d.pending = managed.Waits(*d.forbids)
-	}
 	return d, nil
 }
 

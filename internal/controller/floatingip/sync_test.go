@@ -345,31 +345,39 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 	}
 }
 
-// TestAClassThatForbidsItLaterTakesNothingAway also holds that a change opens no port then, and may close one.
+// TestAClassThatForbidsItLaterTakesNothingAway also holds that a change opens no port then, and may close one, whether
+// the class of the port's Network forbids it, too, or not.
 func TestAClassThatForbidsItLaterTakesNothingAway(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.onPort("web-0", "port-1", "10.0.0.7/24")
-		w.wantLeads("port-1")
-		closed := controllertest.OpenClass()
-		closed.Spec.AllowedFields = nil
-		w.classes.Set(closed)
-		w.c.EnqueueNamespace("")
-		w.settle()
-		w.wantLeads("port-1")
-		if !meta.IsStatusConditionTrue(w.Get().Status.Conditions, cloudteamv1.ConditionClassViolated) {
-			t.Error("it does not tell that its class forbids it now")
-		}
-		w.onPort("web-1", "port-2", "10.0.0.8/24")
-		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyDelete })
-		w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
-		w.wantLeads("port-1")
-		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-1" })
-		w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
-		w.wantLeads("") // it opens no port, and closes the one that its spec no longer names
-		w.Delete()
-		w.settle()
-		w.wantNothing()
-	}, network(), public("web-0"))
+	open := controllertest.OpenClass()
+	open.Name, open.Annotations = "another", nil
+	another := network()
+	another.Spec.ClassName = open.Name
+	for _, on := range []*cloudteamv1.Network{network(), another} {
+		inWorld(t, func(w *world) {
+			w.classes.Set(open)
+			w.onPort("web-0", "port-1", "10.0.0.7/24")
+			w.wantLeads("port-1")
+			closed := controllertest.OpenClass()
+			closed.Spec.AllowedFields = nil
+			w.classes.Set(closed)
+			w.c.EnqueueNamespace("")
+			w.settle()
+			w.wantLeads("port-1")
+			if !meta.IsStatusConditionTrue(w.Get().Status.Conditions, cloudteamv1.ConditionClassViolated) {
+				t.Error("it does not tell that its class forbids it now")
+			}
+			w.onPort("web-1", "port-2", "10.0.0.8/24")
+			w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyDelete })
+			w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
+			w.wantLeads("port-1")
+			w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-1" })
+			w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
+			w.wantLeads("") // it opens no port, and closes the one that its spec no longer names
+			w.Delete()
+			w.settle()
+			w.wantNothing()
+		}, on, public("web-0"))
+	}
 }
 
 // TestFloatingIPsExchangeTheirPorts has two of one external network, of which Neutron lets one lead to a port.

@@ -94,12 +94,11 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	onNetwork := own.toPortsOn(own.portCache)
 	return c, errors.Join(
 		c.Watch(informer, controller.FollowLine(&own.waiting, wants)),
 		c.Watch(informer, controller.HandlerOfPart(c.Loop, own.rivals, sameLead)),
 		c.Watch(to.Ports.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, own.leadingTo, samePort)),
-		c.Watch(to.Networks.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, onNetwork, sameNetwork)),
+		c.Watch(to.Networks.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, own.toPortsOn, sameNetwork)),
 	)
 }
 
@@ -147,15 +146,13 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud)
 }
 
-// toPortsOn gives the function that names the FloatingIPs that are associated with the NetworkPorts on a Network. Its
-// class says whether they may, and its router leads there.
-func (k *kind) toPortsOn(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
-	return func(network cache.ObjectName) (keys []cache.ObjectName) {
-		for _, port := range controller.PortsOn(ports, network) {
-			keys = append(keys, k.leadingTo(cache.MetaObjectToName(port))...)
-		}
-		return keys
+// toPortsOn names the FloatingIPs whose specs name a NetworkPort on a Network. Its class says whether they may be
+// associated with one, and its router connects it to the external network.
+func (k *kind) toPortsOn(network cache.ObjectName) (keys []cache.ObjectName) {
+	for _, port := range controller.PortsOn(k.portCache, network) {
+		keys = append(keys, k.leadingTo(cache.MetaObjectToName(port))...)
 	}
+	return keys
 }
 
 // sameNetwork reports whether two states of a Network are the same for the FloatingIPs that are associated with its
