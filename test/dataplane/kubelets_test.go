@@ -53,6 +53,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"the router answers, and a Service's floating IP", func(w *world) { w.aFloatingIPAnswers(guests) }},
 		{"the name of a Service resolves to its Pods", func(w *world) { w.aNameResolvesToPods(guests) }},
 		{"a MultiNetworkPolicy closes and opens", func(w *world) { w.aPolicyClosesAndOpens(guests) }},
+		{"MultiNetworkPolicies of all forms allow what they say", (*world).drawnPoliciesAllowWhatTheySay},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
 		{"a user captures packets", func(w *world) { w.aUserCaptures(guests) }},
 	}

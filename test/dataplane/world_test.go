@@ -229,25 +229,31 @@ func (w *world) runController(more ...string) {
 	expect.NoError(w, err)
 }
 
-// clear removes what the test made in Neutron, as users do: Pods, then Networks.
+// clear removes what the test made in Neutron, as users do: Pods, then Networks, with policies and SecurityGroups.
 func (w *world) clear() {
 	began := time.Now()
 	defer func() { fmt.Printf("  all was removed after %s\n", nightly.Since(began)) }()
 	ctx := context.WithoutCancel(w.Context())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	apps, core := surroundings.Kube.AppsV1(), surroundings.Kube.CoreV1()
+	policies := surroundings.Policies(w, w.namespace)
 	networks := surroundings.Networks.CloudteamV1().Networks(w.namespace)
+	groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
 	err := errors.Join(
+		policies.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		apps.Deployments(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		apps.ReplicaSets(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		apps.StatefulSets(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		core.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		networks.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		groups.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 	)
 	if err != nil {
 		w.Error(err)
 	}
-	err = harness.Poll(nil, patience, time.Second, func() error { return harness.NoneLeft(ctx, networks) })
+	err = harness.Poll(nil, patience, time.Second, func() error {
+		return errors.Join(harness.NoneLeft(ctx, networks), harness.NoneLeft(ctx, groups))
+	})
 	if err != nil {
 		w.Error(err)
 	}
