@@ -320,15 +320,15 @@ func (s *sweeper) sctpInit(to uint16, i uint32) []byte {
 
 // collect takes what comes until a time.
 func (s *sweeper) collect(until time.Time) error {
-	for now := time.Now(); now.Before(until); now = time.Now() {
+	const most = 20 // milliseconds
+	for time.Now().Before(until) {
 		var fds []unix.PollFd
 		for fd, of := range s.sockets {
 			if of.events != 0 {
 				fds = append(fds, unix.PollFd{Fd: int32(fd), Events: of.events})
 			}
 		}
-		left := time.Duration(until.UnixNano() - now.UnixNano())
-		if _, err := unix.Poll(fds, int(left.Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Poll(fds, most); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		for _, fd := range fds {
