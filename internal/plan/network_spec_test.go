@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 

@@ -44,7 +44,7 @@ func TestParseDescriptionTellsMarkersFromTexts(t *testing.T) {
 		"a marker without a cluster is a text":   {"[owner=/b]", result{"[owner=/b]", Owner{}, false}},
 		"a marker of two slashes is a text":      {"[owner=a/b/c]", result{"[owner=a/b/c]", Owner{}, false}},
 		"a marker with a space inside is a text": {"[owner=a/b ]", result{"[owner=a/b ]", Owner{}, false}},
-		"a marker of letters plantest.Outside ASCII is a text": {
+		"a marker of letters outside ASCII is a text": {
 			"[owner=а/b]", result{"[owner=а/b]", Owner{}, false},
 		},
 		"UIDs that are no UUIDs are UIDs all the same": {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 

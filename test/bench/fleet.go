@@ -170,7 +170,7 @@ func (b *bench) makeFirst(ctx context.Context, s *site) (*original, error) {
 		}
 	}
 	mark := s.mark()
-	if err := b.applyOne(ctx, o.namespace, o.name, plainSpec()); err != nil {
+	if err := b.applyOne(ctx, o.namespace, o.name); err != nil {
 		return nil, err
 	}
 	pod := harness.PodOn(o.name+"-pod", o.name)
