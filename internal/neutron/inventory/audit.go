@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
@@ -101,7 +102,7 @@ func (i *Inventory) Synced() (bool, error) {
 	defer i.mu.RUnlock()
 	synced, failed := true, error(nil)
 	for _, s := range i.stocks {
-		if l := s.lists(); !s.optional() {
+		if l := s.lists(); !l.optional {
 			synced = synced && !l.began.IsZero()
 			if failed == nil {
 				failed = l.failed
@@ -113,6 +114,10 @@ func (i *Inventory) Synced() (bool, error) {
 
 // lists is the state of the lists of one kind. The Inventory's mu guards it.
 type lists struct {
+	// kind is what is listed, op the operation's name. optional is true if a cloud may lack the kind.
+	kind     plan.Kind
+	op       string
+	optional bool
 	// began is when the last completed list began; zero before the first one. of is its project: what the Inventory holds
 	// of this kind belongs to it.
 	began time.Time
@@ -249,7 +254,7 @@ func (i *Inventory) unanswered(since time.Time) error {
 		case l.flight == nil && l.failed != nil:
 			return l.failed // it has just ended
 		default:
-			return noAnswer(s.op(), "")
+			return noAnswer(l.op, "")
 		}
 	}
 	return nil
@@ -379,7 +384,7 @@ func (f *flight) wait(ctx context.Context, s stocked) error {
 		case ended || err != nil:
 			return err
 		case s.lists().silence() >= listSilence:
-			return noAnswer(s.op(), client.GateTurn)
+			return noAnswer(s.lists().op, client.GateTurn)
 		}
 	}
 }

@@ -243,7 +243,7 @@ func (i *Inventory) spared(ctx context.Context, since time.Time, need []plan.Kin
 
 // needs reports whether a stock is of the kinds that somebody needs.
 func needs(need []plan.Kind, s stocked) bool {
-	return len(need) == 0 || slices.ContainsFunc(need, s.holds)
+	return len(need) == 0 || slices.Contains(need, s.lists().kind)
 }
 
 // Apply executes the steps of a change in order. It returns the steps that succeeded and the error that stopped it. The

@@ -328,7 +328,6 @@ type stock[W described, T any] struct {
 	*shelf[T]
 	*access
 	kind   kind[W, T]
-	of     plan.Kind
 	listed lists
 	// in is the kind's place in what Observed returns.
 	in func(*plan.Observed) *[]T
@@ -345,7 +344,8 @@ type stock[W described, T any] struct {
 func newStock[W described, T any](
 	a *access, mu *sync.RWMutex, of plan.Kind, k kind[W, T], in func(*plan.Observed) *[]T, how traits[T],
 ) *stock[W, T] {
-	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
+	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, in: in}
+	s.listed.kind, s.listed.op, s.listed.optional = of, "list "+k.Many, k.lacking != ""
 	s.readAll = func(ctx context.Context) (found findings[T], err error) {
 		begin := func() { found = newFindings[T]() }
 		err = s.kind.eachOfProject(ctx, a, begin, func(w W, odd error) {
@@ -400,13 +400,12 @@ func (s *stock[W, T]) gather(found findings[T], w W, odd error) {
 	if !s.owns(w.described()) {
 		return
 	}
-	op := "list " + s.kind.Many
 	t, err := s.kind.decode(w)
 	switch {
 	case odd != nil:
-		found.odd.add(w.described(), w.Key(), oddItem(op, s.kind.One, w.Key(), odd))
+		found.odd.add(w.described(), w.Key(), oddItem(s.listed.op, s.kind.One, w.Key(), odd))
 	case err != nil:
-		found.odd.add(w.described(), w.Key(), client.BadAnswer(op, http.MethodGet, "%s", err))
+		found.odd.add(w.described(), w.Key(), client.BadAnswer(s.listed.op, http.MethodGet, "%s", err))
 	default:
 		found.held[w.Key()] = &t
 	}
@@ -426,12 +425,8 @@ func oddItem(op, one, id string, odd error) error {
 
 // stocked is what the Inventory does with the stocks of all kinds alike.
 type stocked interface {
-	holds(of plan.Kind) bool
 	// holdsAny reports whether anything is ours. The caller holds the Inventory's mu.
 	holdsAny() bool
-	// op is the operation's name of lists; optional is whether a cloud may lack the kind.
-	op() string
-	optional() bool
 	// listBegins MUST be called before list, and listEnds after it. The caller holds the Inventory's mu for both, and for
 	// lists, keep and clear.
 	lists() *lists
@@ -449,13 +444,7 @@ type stocked interface {
 	ownerOf(id string) plan.Owner
 }
 
-func (s *stock[W, T]) holds(of plan.Kind) bool { return s.of == of }
-
 func (s *stock[W, T]) holdsAny() bool { return len(s.held) > 0 }
-
-func (s *stock[W, T]) op() string { return "list " + s.kind.Many }
-
-func (s *stock[W, T]) optional() bool { return s.kind.lacking != "" }
 
 func (s *stock[W, T]) lists() *lists { return &s.listed }
 
@@ -477,9 +466,9 @@ func (s *stock[W, T]) listEnds(kept bool) {
 func (s *stock[W, T]) list(ctx context.Context) (keep func(moved map[string]bool), err error) {
 	listed, err := s.readAll(ctx)
 	switch {
-	case s.optional() && client.IsKind(err, client.Forbidden):
+	case s.listed.optional && client.IsKind(err, client.Forbidden):
 		return func(map[string]bool) {}, nil
-	case err != nil && s.optional() && client.IsNoSuchCollection(err):
+	case s.listed.optional && client.IsNoSuchCollection(err):
 		listed = newFindings[T]()
 	case err != nil:
 		return nil, err
@@ -536,7 +525,7 @@ func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (
 			ids = append(ids, w.Key())
 			return nil
 		})
-	if s.optional() && client.IsNoSuchCollection(err) {
+	if s.listed.optional && client.IsNoSuchCollection(err) {
 		return nil, nil
 	}
 	return ids, err
@@ -565,13 +554,14 @@ func (s *stock[W, T]) owners(to map[string]Holdings) {
 		if to[object] == nil {
 			to[object] = Holdings{}
 		}
-		to[object][s.of] = ids
+		to[object][s.listed.kind] = ids
 	}
 	for object, odd := range s.odd {
 		if to[object] == nil {
 			to[object] = Holdings{}
 		}
-		to[object][s.of] = slices.Sorted(slices.Values(slices.AppendSeq(to[object][s.of], maps.Keys(odd))))
+		ids := slices.AppendSeq(to[object][s.listed.kind], maps.Keys(odd))
+		to[object][s.listed.kind] = slices.Sorted(slices.Values(ids))
 	}
 }
 

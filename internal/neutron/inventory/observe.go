@@ -51,7 +51,7 @@ func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, er
 // stockOf returns the stock of a kind, for the operation op.
 func (i *Inventory) stockOf(op string, of plan.Kind) (stocked, error) {
 	for _, s := range i.stocks {
-		if s.holds(of) {
+		if s.lists().kind == of {
 			return s, nil
 		}
 	}
