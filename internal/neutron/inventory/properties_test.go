@@ -38,7 +38,7 @@ func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
 		func(s *plan.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
 		func(s *plan.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
 		func(s *plan.Spec) { s.Tags = nil },
-		func(s *plan.Spec) { s.Shared, s.External = new(true), new(true) },
+		func(s *plan.Spec) { s.Shared, s.External, s.SharedWith = new(true), new(true), []string{} },
 		func(s *plan.Spec) { s.Shared, s.External = new(false), new(false) },
 		func(s *plan.Spec) {
 			s.Subnets[0].ServiceTypes, s.Subnets[0].DNSPublishFixedIP = []string{"neutron:a", "compute:b"}, true

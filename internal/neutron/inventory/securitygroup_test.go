@@ -124,17 +124,6 @@ func TestGroupThatIsGoneIsNotFound(t *testing.T) {
 	e.requireGone()
 }
 
-// TestNameNeverMeansTheGroupOfASecurityGroup holds that nobody takes the place of a group by creating a SecurityGroup of
-// its name, nor makes the name ambiguous.
-func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
-	e, _, _, ours := withGroup(t, Options{})
-	_, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web")
-	expect.ErrorSays(t, err, "neither the id nor the name")
-	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", ours.ID); id != ours.ID || err != nil {
-		t.Errorf("the id of our group: %q, %v", id, err)
-	}
-}
-
 // TestNameNeverMeansWhatAnObjectRetained: who creates a SecurityGroup, or a Network with a router, and deletes it with
 // deletionPolicy Retain, leaves a resource of the same name without a marker.
 func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
@@ -192,8 +181,6 @@ func TestSecurityGroup(t *testing.T) {
 		return byHand(t, in, http.MethodPost, "/security-groups", "security_group", map[string]any{"name": name})
 	}
 	web, hidden := made(tenant, "web"), made(admin, "hidden")
-	made(tenant, "twin")
-	made(tenant, "twin")
 	before := calls.Load()
 
 	i := New(tenant, "c", Options{Ports: true})
@@ -205,7 +192,6 @@ func TestSecurityGroup(t *testing.T) {
 	expect.Equal(t, before, calls.Load(), "calls, an id looked for")
 	for name, want := range map[string]string{
 		"hidden": `spec.securityGroups: "hidden" is neither the id nor the name`,
-		"twin":   `spec.securityGroups: 2 are called "twin": write the id`,
 		"":       `is neither the id nor the name`,
 	} {
 		_, err := i.SecurityGroup(t.Context(), "spec.securityGroups", name)

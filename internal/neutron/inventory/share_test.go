@@ -64,14 +64,6 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 	}
 }
 
-func TestTheShareWithAllIsLeftAlone(t *testing.T) {
-	e := newEmulatedAs(t, "admin", Options{})
-	spec := e.sharedSpec()
-	spec.Shared, spec.External = new(true), new(true)
-	e.planned(spec)
-	expect.Equal(t, []string{}, e.projectsOf(), "shared with")
-}
-
 // What others do to a network's shares moves its revision, of which an audit tells that does not list any.
 func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
 	var moved []string
@@ -154,8 +146,6 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 		return byHand(t, admin, http.MethodPost, qosPolicyAPI.Many, "policy", map[string]any{"name": name, "shared": shared})
 	}
 	gold := create("gold", true)
-	create("twins", true)
-	create("twins", true)
 	hidden := create("hidden", false)
 	for _, idOrName := range []string{"gold", gold} {
 		if id, err := e.QoSPolicy(t.Context(), idOrName); id != gold || err != nil {
@@ -163,7 +153,6 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 		}
 	}
 	for idOrName, want := range map[string]string{
-		"twins":  `spec.qosPolicy: 2 are called "twins": write the id`,
 		"hidden": `spec.qosPolicy: "hidden" is neither the id nor the name`,
 		hidden:   `spec.qosPolicy: "` + hidden + `" is neither the id nor the name`,
 	} {
