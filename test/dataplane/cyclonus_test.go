@@ -120,6 +120,7 @@ spec:
       end: 10.0.0.199
   additionalSubnets:
     - cidr: %s
+      gateway: fd00:10::fffe
       allocationPools:
         - start: fd00:10::100
           end: fd00:10::1ff
