@@ -469,6 +469,17 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.end("other")
 			w.allocated("a", 1)
 		},
+		"a Pod that is being deleted keeps its port": func(t *testing.T, w *cluster) {
+			w.serve(1)
+			w.scarce()
+			w.pod("a", "net", ofWeb, func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/theirs"} })
+			w.allocated("a", 1)
+			w.API.Delete(t, w.get("a"))
+			w.pod("b", "net", ofWeb)
+			w.wantBindings(map[string]string{"web-net-0": "a"})
+			w.edit("a", func(pod *corev1.Pod) { pod.Finalizers = nil })
+			w.wantBindings(map[string]string{"web-net-0": "b"})
+		},
 		"a Pod that lost what it was told keeps its port, and is told again": func(t *testing.T, w *cluster) {
 			w.serve(1)
 			w.scarce()
