@@ -194,8 +194,8 @@ func plainly(w *walk, of Object) ([]Link, string, error) {
 	}, wellBy))(w, of)
 }
 
-// ours explains an object of a kind of the table; the chain is empty if nothing is wrong. below explains the link of the
-// condition Ready. warnings are the conditions that it warns of.
+// ours explains an object of a kind of the table; the chain is empty if nothing is wrong. below explains the link of
+// the condition Ready. warnings are the conditions that it warns of.
 func (w *walk) ours(obj kinds.Object, below func(Link) []Link, warnings ...string) []Link {
 	of, status := ask.Of(obj), kinds.OfObject(obj).Status(obj)
 	if !w.first(of) {

@@ -285,8 +285,8 @@ func conflict(step plan.Step, reason string) error {
 	return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: reason}
 }
 
-// stillOurs rereads a network before it is tagged or shared or gets a subnet from a pool, and a security group before its
-// rules change. Other writes carry a condition instead. Neutron has no condition for tags (see tag), RBAC policies,
+// stillOurs rereads a network before it is tagged or shared or gets a subnet from a pool, and a security group before
+// its rules change. Other writes carry a condition instead. Neutron has no condition for tags (see tag), RBAC policies,
 // subnets and rules. We MUST NOT change what lost its marker.
 func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, r plan.Resource) error {
 	found, err := i.Reread(ctx, r)
