@@ -227,6 +227,12 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
+	if own := port.Status.FloatingIP; own != nil && own.ExternalNetworkID == obj.Status.ExternalNetworkID {
+		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonAddressInUse, fmt.Sprintf(
+			"NetworkPort %s has %s of the same external network by its own floatingIP, and a port has at most one of each. "+
+				"The address is kept but not associated with a port. Name another NetworkPort in spec.portName, or remove "+
+				"floatingIP from that one.", name, own.Address)))
+	}
 	if rival := k.rival(obj, port); rival != "" {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonAddressInUse, fmt.Sprintf(
 			"NetworkPort %[2]s has FloatingIP %[1]s of the same external network, and a port has at most one of each. The "+

@@ -417,6 +417,31 @@ func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
 	}, network(), public("web-0"), other)
 }
 
+// TestAPortHasItsOwnFloatingIP has a FloatingIP name a port that has a floating IP of the same external network by its
+// own spec.
+func TestAPortHasItsOwnFloatingIP(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "" })
+		port := w.onPort("web-0", "port-1", "10.0.0.7/24")
+		key, external := cache.MetaObjectToName(port), w.Get().Status.ExternalNetworkID
+		controllertest.Edit(t, w.API, key, func(port *cloudteamv1.NetworkPort) {
+			port.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{
+				ID: "fip-9", Address: "203.0.113.9", ExternalNetworkID: external,
+			}
+		})
+		w.settle()
+		w.Neutron.Applied()
+		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-0" })
+		w.wantReady(cloudteamv1.ReasonAddressInUse, "NetworkPort web-0 has 203.0.113.9 of the same external network by its own floatingIP")
+		expect.Equal(t, 0, len(w.Neutron.Applied()), "steps that Neutron would refuse")
+
+		controllertest.Edit(t, w.API, key, func(port *cloudteamv1.NetworkPort) { port.Status.FloatingIP = nil })
+		w.settle()
+		w.WantState("Ready=True Available")
+		w.wantLeads("port-1")
+	}, network(), public("web-0"))
+}
+
 func TestClassesLimitFloatingIPs(t *testing.T) {
 	older, newer := public(""), public("")
 	older.Name, older.UID, older.CreationTimestamp = "db", "uid-db", metav1.Unix(1, 0)

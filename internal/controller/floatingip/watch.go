@@ -143,6 +143,7 @@ func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Status.PortID =
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
 	return was.Status.PortID == is.Status.PortID && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
 		reflect.DeepEqual(was.Status.Addresses, is.Status.Addresses) &&
+		reflect.DeepEqual(was.Status.FloatingIP, is.Status.FloatingIP) &&
 		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud)
 }
 
