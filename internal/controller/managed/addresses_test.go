@@ -90,6 +90,23 @@ func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
 	}, example())
 }
 
+func TestANetworkThatGoesDoesNotRunLow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.MustSync()
+		id := w.status().NetworkID
+		w.count(id, 65_533)
+		if !w.addressesLow() {
+			t.Fatal("it is not low")
+		}
+		w.Neutron.PutPort(plan.ObservedPort{ID: "in-the-way", NetworkID: id})
+		w.Delete()
+		w.SyncFails()
+		if w.addressesLow() {
+			t.Error("it still asks for addresses")
+		}
+	}, example())
+}
+
 func TestAnObservedNetworkRunsLow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Neutron.Put(legacy())
