@@ -128,5 +128,5 @@ func (p *process) enqueueDeclaring(obj any) {
 func (p *process) awaitAttachments(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, attachmentTimeout)
 	defer cancel()
-	closes(ctx, p.attachmentsKnown)
+	awaitClosed(ctx, p.attachmentsKnown)
 }

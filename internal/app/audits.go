@@ -144,4 +144,4 @@ func (a *auditLog) audited(audit inventory.Audit) {
 func (a *auditLog) begun() bool { return isClosed(a.first) }
 
 // awaitFirst returns when the first audit has ended, with or without success, or when ctx is done.
-func (a *auditLog) awaitFirst(ctx context.Context) { closes(ctx, a.first) }
+func (a *auditLog) awaitFirst(ctx context.Context) { awaitClosed(ctx, a.first) }

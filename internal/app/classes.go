@@ -124,4 +124,4 @@ func (p *process) enqueueClassed(namespace string) {
 
 // awaitClasses waits until the caches are full, if the CRD is installed. Without them a Network could be judged by the
 // wrong class.
-func (p *process) awaitClasses(ctx context.Context) { closes(ctx, p.classesKnown) }
+func (p *process) awaitClasses(ctx context.Context) { awaitClosed(ctx, p.classesKnown) }

@@ -254,7 +254,7 @@ func (p *process) start(
 		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
-		if !closes(p.runCtx, after) {
+		if !awaitClosed(p.runCtx, after) {
 			return nil // told to stop before that was known
 		}
 		built, err := p.build(build)

@@ -230,7 +230,7 @@ func (e *election) watch(ctx context.Context) error {
 }
 
 // await returns true once this process is the leader, and false when ctx is done first.
-func (e *election) await(ctx context.Context) bool { return closes(ctx, e.leading) }
+func (e *election) await(ctx context.Context) bool { return awaitClosed(ctx, e.leading) }
 
 // leads reports whether this process is, or was, the leader.
 func (e *election) leads() bool { return isClosed(e.leading) }
@@ -247,8 +247,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// closes waits until a channel is closed. It returns false if ctx is done first.
-func closes(ctx context.Context, c <-chan struct{}) bool {
+// awaitClosed waits until a channel is closed. It returns false if ctx is done first.
+func awaitClosed(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

@@ -14,7 +14,7 @@ func (p *process) findMachines() {
 		return // nobody asks
 	}
 	p.group.Go(func() error {
-		if !closes(p.runCtx, p.policiesKnown) {
+		if !awaitClosed(p.runCtx, p.policiesKnown) {
 			return nil // told to stop before that was known
 		}
 		return p.find("KubeVirt's virtual machines", &p.machinesServed, p.machinesKnown, consumer.MachineResource,

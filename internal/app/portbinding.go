@@ -70,7 +70,7 @@ type binder struct {
 	p *process
 	// same are the names of one Neutron.
 	same managed.SameClouds
-	// reach returns what attaches a port in its cloud. removing is as in managed.Clouds.
+	// reach is of, except in tests.
 	reach func(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error)
 
 	mu sync.Mutex
@@ -211,7 +211,7 @@ func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
 	return plan.Owner{Cluster: b.p.cluster, Object: string(port.UID)}
 }
 
-// of is reach.
+// of returns what attaches a port in its cloud. removing is as in managed.Clouds.
 func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error) {
 	on := b.p.caches.Network(consumer.NetworkOf(port))
 	if on == nil {

@@ -46,7 +46,7 @@ func indexOnce(informer cache.SharedIndexInformer, indexers cache.Indexers) erro
 		}
 	}
 	if err := informer.AddIndexers(indexers); err != nil {
-		return fmt.Errorf("indexing ports, networks and floating IPs: %w", err)
+		return fmt.Errorf("adding indexes to an informer: %w", err)
 	}
 	return nil
 }

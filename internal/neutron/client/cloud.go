@@ -786,7 +786,8 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind) && kind.Field == "":
 		return "it is a " + kind.Value
 	case errors.As(err, &kind):
-		return fmt.Sprintf("field %s is a %s", kind.Field, kind.Value)
+		// Before the last dot are names of our own types.
+		return fmt.Sprintf("field %s is a %s", kind.Field[strings.LastIndexByte(kind.Field, '.')+1:], kind.Value)
 	default:
 		// Other errors of encoding/json quote the document.
 		return "it is not of the expected form"

@@ -112,7 +112,8 @@ func (i *Inventory) Synced() (bool, error) {
 	return synced, failed
 }
 
-// lists is the state of the lists of one kind. The Inventory's mu guards it.
+// lists is the state of the lists of one kind. The Inventory's mu guards it, but for kind, op and optional, which never
+// change, and what says otherwise.
 type lists struct {
 	// kind is what is listed, op the operation's name. optional is true if a cloud may lack the kind.
 	kind     plan.Kind

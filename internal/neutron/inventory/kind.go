@@ -311,7 +311,7 @@ type described interface {
 	described() string
 }
 
-// wireBase is what each of these has in Neutron's JSON.
+// wireBase is what all but floating IPs have in Neutron's JSON.
 type wireBase struct {
 	ID          string        `json:"id"`
 	Description string        `json:"description"`

@@ -21,6 +21,7 @@ func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
 		names         string
 	}{
 		"a network's name is an object":   {"/networks", `"id":"odd","mtu":0,"name":"n"`, `"id":"odd","mtu":0,"name":{}`, plan.KindNetwork, "network odd: field name is a object"},
+		"a network's id is an object":     {"/networks", `"id":"odd"`, `"id":{}`, plan.KindNetwork, "a network without an id: field id is a object"},
 		"a network has no id":             {"/networks", `"id":"odd"`, `"id":null`, plan.KindNetwork, "a network without an id"},
 		"a subnet's cidr is none":         {"/subnets", `"cidr":"10.0.0.0/24","created_at":"0001-01-01T00:00:00Z","description":"ODD"`, `"cidr":"x","created_at":"0001-01-01T00:00:00Z","description":"ODD"`, plan.KindNetwork, "subnet \"sub-odd\": cidr"},
 		"a subnet's cidr is null":         {"/subnets", `"cidr":"10.0.0.0/24","created_at":"0001-01-01T00:00:00Z","description":"ODD"`, `"cidr":null,"created_at":"0001-01-01T00:00:00Z","description":"ODD"`, plan.KindNetwork, "subnet \"sub-odd\": cidr"},
