@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -34,26 +33,23 @@ const (
 	answered = "is answered"
 )
 
-// sweeper has each of some Pods ask each other one. Nine Pods ask 864 things in a sweep, for which programs in their
-// containers would take minutes. So it opens sockets in the Pods' network namespaces.
-//
-// A sweep has two halves: in each, one of two Pods asks the other. Open vSwitch in user space tracks SCTP by addresses
-// without ports. If both asked at a time, what is sent to any port would pass as an answer to what came from there.
+// sweeper has each of some Pods ask each other one, all at once. Nine Pods ask 864 things in a sweep, for which programs
+// in their containers would take minutes. So it opens sockets in the Pods' network namespaces.
 type sweeper struct {
 	w      *world
 	guests []*guest
 	// sockets are by their descriptors.
 	sockets map[int]*socket
-	// half is the number of the half that runs, and of its packets: those of another half count for nothing.
-	half      uint32
+	// number is that of the sweep, and of its packets: those of another sweep count for nothing.
+	number    uint32
 	questions []question
-	// got is what became of questions in the half that runs.
+	// got is what became of them.
 	got map[question]string
 }
 
 // socket is one in the network namespace of a Pod.
 type socket struct {
-	// serves is false for one that is closed when a half ends.
+	// serves is false for one that is closed when a sweep ends.
 	serves bool
 	// take is called for events that it waits for, if there are any.
 	events int16
@@ -140,13 +136,13 @@ func sockaddr(at netip.AddrPort) unix.Sockaddr {
 }
 
 // note notes what became of a question, by its place.
-func (s *sweeper) note(half, at uint32, is string) {
-	if half == s.half && at < uint32(len(s.questions)) && s.got[s.questions[at]] != answered {
+func (s *sweeper) note(sweep, at uint32, is string) {
+	if sweep == s.number && at < uint32(len(s.questions)) && s.got[s.questions[at]] != answered {
 		s.got[s.questions[at]] = is
 	}
 }
 
-// accept accepts a connection. It stays open until the half ends: the one that asks is to see it.
+// accept accepts a connection. It stays open until the sweep ends: the one that asks is to see it.
 func (s *sweeper) accept(listener int) {
 	fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err == nil {
@@ -185,32 +181,21 @@ const (
 )
 
 // sweep has all Pods ask each other, and gives what became of each question. want is what should: while something is
-// missing, they ask again for some seconds.
+// missing, they ask again for some seconds. The switches have forgotten all connections before.
 func (s *sweeper) sweep(want map[question]string) map[question]string {
 	s.w.Helper()
-	all := map[question]string{}
-	for _, forward := range []bool{true, false} {
-		s.questions, s.got = nil, map[question]string{}
-		for from := range s.guests {
-			for to := range s.guests {
-				for _, x := range cyclonus.Packets() {
-					if from != to && (from < to) == forward {
-						s.questions = append(s.questions, question{from, to, x})
-						s.got[question{from, to, x}] = lost
-					}
+	s.number++
+	s.questions, s.got = nil, map[question]string{}
+	for from := range s.guests {
+		for to := range s.guests {
+			for _, x := range cyclonus.Packets() {
+				if from != to {
+					s.questions = append(s.questions, question{from, to, x})
+					s.got[question{from, to, x}] = lost
 				}
 			}
 		}
-		s.runHalf(want)
-		maps.Copy(all, s.got)
 	}
-	return all
-}
-
-// runHalf has the Pods ask. The switches have forgotten all connections before.
-func (s *sweeper) runHalf(want map[question]string) {
-	s.w.Helper()
-	s.half++
 	defer s.close(func(of *socket) bool { return !of.serves })
 	var forget errgroup.Group
 	for _, node := range s.w.nodes.All {
@@ -227,6 +212,7 @@ func (s *sweeper) runHalf(want map[question]string) {
 		}
 		expect.NoError(s.w, s.collect(time.Now().Add(pause)))
 	}
+	return s.got
 }
 
 // askFrom has a Pod ask what is not answered. It is called in the Pod's network namespace.
@@ -257,7 +243,7 @@ func (s *sweeper) connect(to netip.AddrPort, i uint32) error {
 	fd, err := s.open(to.Addr(), unix.SOCK_STREAM, 0, socket{events: unix.POLLOUT, take: func(fd int) {
 		s.sockets[fd].events = 0
 		if code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && code == 0 {
-			s.note(s.half, i, answered)
+			s.note(s.number, i, answered)
 		}
 	}})
 	if err == nil {
@@ -272,20 +258,20 @@ func (s *sweeper) connect(to netip.AddrPort, i uint32) error {
 	return err
 }
 
-// datagramSize is that of a datagram: the number of the half, and the place of the question.
+// datagramSize is that of a datagram: the number of the sweep, and the place of the question.
 const datagramSize = 8
 
 // askByDatagram sends a datagram of UDP.
 func (s *sweeper) askByDatagram(to netip.AddrPort, i uint32) error {
-	half := s.half
+	sweep := s.number
 	fd, err := s.open(to.Addr(), unix.SOCK_DGRAM, 0, socket{events: unix.POLLIN, take: func(fd int) {
 		s.sockets[fd].events = 0
 		if n, err := unix.Read(fd, make([]byte, datagramSize)); err == nil && n == datagramSize {
-			s.note(half, i, answered)
+			s.note(sweep, i, answered)
 		}
 	}})
 	if err == nil {
-		content := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, half), i)
+		content := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, sweep), i)
 		err = unix.Sendto(fd, content, 0, sockaddr(to))
 	}
 	return err
@@ -303,17 +289,17 @@ func (s *sweeper) associate(to netip.AddrPort, i uint32) error {
 const sctpInitSize, sctpKindInit = 32, 1
 
 // sctpInit is an INIT (RFC 9260, sections 3.1 and 3.3.2). Its tag is for the place of the question, and its first
-// number is that of the half.
+// number is that of the sweep.
 func (s *sweeper) sctpInit(to uint16, i uint32) []byte {
 	const firstPort = 1 << 15
 	packet := make([]byte, sctpInitSize)
-	binary.BigEndian.PutUint16(packet, uint16(firstPort+s.half%firstPort))
+	binary.BigEndian.PutUint16(packet, uint16(firstPort+s.number%firstPort))
 	binary.BigEndian.PutUint16(packet[2:], to)
 	packet[12], packet[15] = sctpKindInit, 20
 	binary.BigEndian.PutUint32(packet[16:], i+1) // never 0
 	binary.BigEndian.PutUint32(packet[20:], 1<<16)
 	packet[25], packet[27] = 1, 1 // streams in each direction
-	binary.BigEndian.PutUint32(packet[28:], s.half)
+	binary.BigEndian.PutUint32(packet[28:], s.number)
 	binary.LittleEndian.PutUint32(packet[8:], crc32.Checksum(packet, crc32.MakeTable(crc32.Castagnoli)))
 	return packet
 }
