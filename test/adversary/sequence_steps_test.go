@@ -398,7 +398,7 @@ func (s *sequence) putSecret(t *rapid.T, who *tenant, leads string) {
 	t.Helper()
 	text := "clouds: {mine: {}}"
 	if leads != "nowhere" {
-		text = harness.CloudsOf(s.world.t, s.clouds, leads, nil)
+		text = harness.CloudsOf(s.t, s.clouds, leads, nil)
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName, Annotations: map[string]string{"leads-to": leads}},

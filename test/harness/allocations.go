@@ -47,7 +47,7 @@ func AwaitPods(
 		for _, pod := range pods {
 			isOld := slices.ContainsFunc(before, func(was corev1.Pod) bool { return was.UID == pod.UID })
 			if isOld || pod.DeletionTimestamp != nil {
-				return fmt.Errorf("Pod %s is there still", pod.Name)
+				return fmt.Errorf("there is still Pod %s", pod.Name)
 			}
 		}
 		return nil

@@ -107,16 +107,16 @@ func GroupName(group Resource) string {
 func RulesOf(group Resource, names map[string]string) (rules []string) {
 	for _, r := range group["security_group_rules"].([]any) {
 		rule := r.(map[string]any)
-		text := fmt.Sprintf("%v %v", rule["direction"], rule["ethertype"])
+		words := []string{fmt.Sprint(rule["direction"]), fmt.Sprint(rule["ethertype"])}
 		for _, key := range []string{"protocol", "port_range_min", "port_range_max", "remote_ip_prefix"} {
 			if value := rule[key]; value != nil {
-				text += fmt.Sprint(" ", value)
+				words = append(words, fmt.Sprint(value))
 			}
 		}
 		if remote, ok := rule["remote_group_id"].(string); ok {
-			text += " " + names[remote]
+			words = append(words, names[remote])
 		}
-		rules = append(rules, text)
+		rules = append(rules, strings.Join(words, " "))
 	}
 	slices.Sort(rules)
 	return rules

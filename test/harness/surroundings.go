@@ -107,13 +107,13 @@ type Surroundings struct {
 	world string
 }
 
-// Exit ends a suite with what Run gives.
+// Exit ends a suite's process with what Run gives. TestMain calls it last.
 func Exit(code int, err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // TestMain ends with it
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where

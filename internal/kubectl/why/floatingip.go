@@ -130,7 +130,7 @@ func (w *walk) placed(f *cloudteamv1.FloatingIP) []Link {
 
 // placedOn says that what is made for a port is in the class of its Network.
 func placedOn(p *cloudteamv1.NetworkPort) []Link {
-	return []Link{{Object: objectOf(KindNetwork, p.Network()), Reason: placedBy,
+	return []Link{{Object: networkObject(p.Network()), Reason: placedBy,
 		Message: "Its class is that of the floating IPs of its ports."}}
 }
 

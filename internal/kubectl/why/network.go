@@ -232,7 +232,7 @@ func (w *walk) portsOn(n *cloudteamv1.Network) []*cloudteamv1.NetworkPort {
 // networkFor explains the Network that objects of a namespace want to use. missing says whether one that does not exist
 // is a problem: a Pod's network may also be Multus' alone.
 func (w *walk) networkFor(name types.NamespacedName, namespace string, missing bool) []Link {
-	of := objectOf(KindNetwork, name)
+	of := networkObject(name)
 	n, is := read[*cloudteamv1.Network](w, of)
 	switch {
 	case is == ask.Hidden, is == ask.Absent && !missing:

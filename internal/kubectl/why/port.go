@@ -129,11 +129,11 @@ func (w *walk) pauseOf(p *cloudteamv1.NetworkPort) []Link {
 	if ready == nil || ready.Reason != cloudteamv1.ReasonPaused {
 		return nil
 	}
-	return []Link{link(objectOf(KindNetwork, p.Network()), *ready)}
+	return []Link{link(networkObject(p.Network()), *ready)}
 }
 
 func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.Presence) {
-	of := objectOf(KindNetwork, p.Network())
+	of := networkObject(p.Network())
 	return read[*cloudteamv1.Network](w, of)
 }
 

@@ -444,6 +444,6 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func objectOf(kind string, name types.NamespacedName) Object {
-	return Object{Kind: kind, Namespace: name.Namespace, Name: name.Name}
+func networkObject(name types.NamespacedName) Object {
+	return Object{Kind: KindNetwork, Namespace: name.Namespace, Name: name.Name}
 }

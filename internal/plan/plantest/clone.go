@@ -18,8 +18,8 @@ func Clone[T any](value T) T {
 func unshare(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for at := range v.NumField() {
-			if field := v.Field(at); field.CanSet() {
+		for _, field := range v.Fields() {
+			if field.CanSet() {
 				unshare(field)
 			}
 		}
