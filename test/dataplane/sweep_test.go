@@ -33,8 +33,8 @@ const (
 	answered = "is answered"
 )
 
-// sweeper has each of some Pods ask each other one, all at once. Nine Pods ask 864 things in a sweep, for which programs
-// in their containers would take minutes. So it opens sockets in the Pods' network namespaces.
+// sweeper has each of some Pods ask each other one, all at once. Nine Pods ask 864 things in a sweep, for which
+// programs in their containers would take minutes. So it opens sockets in the Pods' network namespaces.
 type sweeper struct {
 	w      *world
 	guests []*guest
