@@ -9,7 +9,8 @@ import (
 const (
 	// maxConnections limits the open connections of one server. Each costs some 10 kB.
 	maxConnections = 1024
-	// maxConnectionsPerHost leaves connections to others, such as the kubelet's probes.
+	// maxConnectionsPerHost leaves connections to others, such as the kubelet's probes. On loopback it does not hold:
+	// there, the probes come from the same host as all else.
 	maxConnectionsPerHost = 16
 )
 
@@ -25,9 +26,13 @@ type limitedListener struct {
 
 // Limit makes a listener that holds few connections.
 func Limit(listener net.Listener) net.Listener {
-	return &limitedListener{
+	l := &limitedListener{
 		Listener: listener, most: maxConnections, mostPerHost: maxConnectionsPerHost, from: map[netip.Addr]int{},
 	}
+	if at, err := netip.ParseAddrPort(listener.Addr().String()); err == nil && at.Addr().IsLoopback() {
+		l.mostPerHost = l.most
+	}
+	return l
 }
 
 // Accept implements net.Listener.

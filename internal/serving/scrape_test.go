@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,10 +163,29 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 	}
 }
 
+// elsewhere is a listener that says that it is not on loopback.
+type elsewhere struct{ net.Listener }
+
+func (elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero} }
+
+// TestProbesOnLoopbackAreNotLimitedPerHost holds that a program on a node cannot take the places of the kubelet's probes
+// of one that listens on its loopback.
+func TestProbesOnLoopbackAreNotLimitedPerHost(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	expect.NoError(t, err)
+	defer listener.Close()
+	limited := Limit(listener).(*limitedListener)
+	for range 2 * maxConnectionsPerHost {
+		if !limited.admit(netip.MustParseAddr("127.0.0.1")) {
+			t.Fatal("a connection is closed")
+		}
+	}
+}
+
 func TestOneHostHoldsAFewConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	expect.NoError(t, err)
-	limited := Limit(listener)
+	limited := Limit(elsewhere{listener})
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

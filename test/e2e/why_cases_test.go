@@ -113,7 +113,7 @@ func importCases() map[string]reasonCase {
 		cloudteamv1.ReasonProjectMismatch: {func(w *trouble) {
 			id, _ := handMade(w.T, w.admin, w.net+"-shared", resource{"shared": true})
 			w.network(imports(id))
-		}, theNetwork, ofTheNetwork + "ProjectMismatch", "Use credentials for the former"},
+		}, theNetwork, ofTheNetwork + "ProjectMismatch", "Name credentials for the former"},
 	}
 }
 

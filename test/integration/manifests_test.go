@@ -64,6 +64,21 @@ func TestManifestsInstall(t *testing.T) {
 		expect.ErrorSays(t, create(), "restricted")
 	})
 
+	// The walk through the rights (test/rights) takes one as used whose use is narrower. So these are asked for.
+	t.Run("the account reads no Secret by itself, and no other program's Lease", func(t *testing.T) {
+		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+			for _, namespace := range []string{metav1.NamespaceAll, metav1.NamespaceDefault, controllerName} {
+				if mayDo(t, account, namespace, verb, "", "secrets", "") {
+					t.Errorf("it may %s Secrets in namespace %q", verb, namespace)
+				}
+			}
+			if verb != "create" && mayDo(t, account, controllerName, verb, "coordination.k8s.io", "leases", "another") {
+				t.Errorf("it may %s the Lease of another program", verb)
+			}
+		}
+	})
+
 	// Kubernetes adds the roles to its own by a controller that does not run here.
 	t.Run("an editor has the objects of its namespace, writes no status, and uses no account", func(t *testing.T) {
 		own, others := newNamespaceWith(t, nil), newNamespaceWith(t, nil)

@@ -263,8 +263,8 @@ func OfProject(ctx context.Context, in Inventory, resource plan.Resource, projec
 	if err != nil || project == identity.ProjectID {
 		return err
 	}
-	err = fmt.Errorf("%s belongs to project %s, but the credentials are for %s. Use credentials for the former, or set "+
-		"managementPolicy to Observe to use it as it is", resource, project, identity.ProjectID)
+	err = fmt.Errorf("%s belongs to project %s, but the credentials are for %s. Name credentials for the former in "+
+		"spec.cloud, or set managementPolicy to Observe to use it as it is", resource, project, identity.ProjectID)
 	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonProjectMismatch, err.Error())}
 }
 

@@ -240,10 +240,12 @@ func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
 func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy       cloudteamv1.DeletionPolicy
+		refused      bool
 		wantNetworks int
 	}{
-		"a finalizer that was forced off":              {"", 0},
-		"a finalizer that was forced off under Retain": {cloudteamv1.DeletionPolicyRetain, 1},
+		"a finalizer that was forced off":              {"", false, 0},
+		"a deletion that Neutron refuses once":         {"", true, 0},
+		"a finalizer that was forced off under Retain": {cloudteamv1.DeletionPolicyRetain, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := example()
@@ -251,6 +253,10 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
 				w.DeleteByForce()
+				if c.refused {
+					w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Kind: client.Transient, Status: 503})
+					w.SyncFails()
+				}
 				w.MustSync()
 				all := w.Neutron.Has()
 				expect.Len(t, c.wantNetworks, all, "networks in Neutron")

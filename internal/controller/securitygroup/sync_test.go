@@ -274,6 +274,14 @@ func TestARuleStaysWhileAGroupIsMoved(t *testing.T) {
 	}, secgroup("db"), secgroup("web", allow(443), from("db")))
 }
 
+func TestPoliciesAreTheSpecs(t *testing.T) {
+	obj := secgroup("web")
+	obj.Spec.DeletionPolicy, obj.Spec.DriftPolicy = cloudteamv1.DeletionPolicyRetain, cloudteamv1.DriftPolicyReport
+	is := policies(obj)
+	expect.Equal(t, cloudteamv1.DeletionPolicyRetain, is.Deletion, "its deletion policy")
+	expect.Equal(t, cloudteamv1.DriftPolicyReport, is.Drift, "its drift policy")
+}
+
 func TestClassJudgesGroup(t *testing.T) {
 	of := blue(cloudteamv1.NetworkClassSpec{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}},

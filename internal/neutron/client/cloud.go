@@ -786,8 +786,11 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind) && kind.Field == "":
 		return "it is a " + kind.Value
 	case errors.As(err, &kind):
-		// Before the last dot are names of our own types.
-		return fmt.Sprintf("field %s is a %s", kind.Field[strings.LastIndexByte(kind.Field, '.')+1:], kind.Value)
+		// encoding/json puts the names of our embedded types into the path. Neutron's names are in lower case.
+		path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(part string) bool {
+			return part != strings.ToLower(part)
+		})
+		return fmt.Sprintf("field %s is a %s", strings.Join(path, "."), kind.Value)
 	default:
 		// Other errors of encoding/json quote the document.
 		return "it is not of the expected form"

@@ -163,6 +163,7 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 	for name, test := range map[string]struct{ answer, says string }{
 		"no port":                    {`{"network": {}}`, `it has no "port"`},
 		"a field of another type":    {`{"port": {"mac_address": 7}}`, "field mac_address is a number"},
+		"a part of another type":     {`{"port": {"fixed_ips": [{"ip_address": 7}]}}`, "field fixed_ips.ip_address is a"},
 		"another type":               {`{"port": "` + canaryBody + `"}`, "it is a string"},
 		"a port that cannot be told": {`{"port": {}}`, "a port has no id or no network_id"},
 		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "net", "fixed_ips": [{"ip_address": "x"}],
