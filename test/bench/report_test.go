@@ -153,7 +153,8 @@ func TestAuditCallLimit(t *testing.T) {
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "")
 	for argument, want := range map[string]string{
-		"--cloud=other":             "emulator, openstack, dataplane or sizing",
+		"--cloud=other":             "emulator, openstack, dataplane, sizing, fleet",
+		"--cloud=fleet --sizes=9":   "at least 10000",
 		"--cloud=openstack":         "OS_CLIENT_CONFIG_FILE",
 		"--only=(":                  "--only=(",
 		"--rounds=0":                "--rounds=0",
