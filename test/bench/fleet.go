@@ -153,7 +153,7 @@ type post struct {
 
 // makeFirst has a controller make one Network and its Pod's port.
 func (b *bench) makeFirst(ctx context.Context, s *site) (*original, error) {
-	c, err := b.start(ctx, s, b.AdminKubeconfig, alone...)
+	c, err := b.start(ctx, s, b.AdminKubeconfig, append([]string{"--audit-interval=2s"}, alone...)...)
 	if err != nil {
 		return nil, err
 	}
