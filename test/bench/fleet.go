@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -127,7 +128,7 @@ func measureFleet(ctx context.Context, b *bench) error {
 
 // original is the Network with a Pod that a controller has made, of which all others are copies.
 type original struct {
-	// namespace, network and pod are their names, which occur in the names of all that belongs to them.
+	// namespace and name are those of the Network. They occur in the names of all that belongs to it.
 	namespace, name string
 	// objects are the Network, the NetworkPort and the Pod, as JSON, by their path in etcd.
 	objects []stored
@@ -329,18 +330,10 @@ func (s *site) copy(ctx context.Context, p post, pairs [][]string) error {
 	for _, of := range pairs {
 		bodies = append(bodies, []byte(strings.NewReplacer(of...).Replace(string(p.body))))
 	}
-	body, err := json.Marshal(map[string]any{p.collection: bodies})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.direct+p.collection, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("X-Auth-Token", s.token)
-	request.Header.Set("Content-Type", "application/json")
 	var made map[string][]harness.Resource
-	if err := do(http.DefaultClient, request, &made); err != nil {
+	_, err := s.direct.Client.Post(ctx, s.direct.Client.ServiceURL(p.collection), map[string]any{p.collection: bodies},
+		&made, &gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
+	if err != nil {
 		return fmt.Errorf("copying %s: %w", p.collection, err)
 	}
 	if len(made[p.collection]) != len(pairs) {
@@ -369,23 +362,6 @@ func addressOf(r harness.Resource) string {
 	}
 	address, _ := addresses[0].(map[string]any)["ip_address"].(string)
 	return address
-}
-
-// do sends a request and decodes its answer.
-func do(client *http.Client, request *http.Request, into any) error {
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("%s: %.300s", response.Status, body)
-	}
-	return json.Unmarshal(body, into)
 }
 
 // etcd is the database of the control plane, by its JSON gateway.
@@ -442,6 +418,7 @@ func argumentsOf(pid int) []string {
 	return strings.Split(string(content), "\x00")
 }
 
+// call sends a request and decodes its answer.
 func (e *etcd) call(ctx context.Context, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -451,7 +428,19 @@ func (e *etcd) call(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	return do(e.client, request, into)
+	response, err := e.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("etcd: %s: %s: %.300s", path, response.Status, answer)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
 }
 
 // reportSize reports the size of its database.
@@ -528,7 +517,7 @@ func (b *bench) lead(ctx context.Context, s *site) error {
 		return leader.explain(err)
 	}
 	b.report.add("fleet-worked", time.Since(began).Seconds())
-	if err := b.watchAudits(ctx, s, leader); err != nil {
+	if err := b.watchAudits(ctx, s, s.mark(), leader, "fleet"); err != nil {
 		return leader.explain(err)
 	}
 	if err := b.editInBothWays(ctx, s); err != nil {
@@ -544,9 +533,8 @@ func (b *bench) lead(ctx context.Context, s *site) error {
 	return errors.Join(b.report.addMemory("fleet-standby", standby.PID(), "VmRSS"), standby.stop(ctx), leader.stop(ctx))
 }
 
-// watchAudits reports what an audit takes. In a minute there is one.
-func (b *bench) watchAudits(ctx context.Context, s *site, c *controller) error {
-	mark := s.mark()
+// watchAudits reports what the second whole audit since mark takes, and the memory then, for the ids of a group.
+func (b *bench) watchAudits(ctx context.Context, s *site, mark int, c *controller, group string) error {
 	if _, err := s.audits(ctx, mark, 1); err != nil {
 		return err
 	}
@@ -558,16 +546,16 @@ func (b *bench) watchAudits(ctx context.Context, s *site, c *controller) error {
 	if err != nil {
 		return err
 	}
-	if err := b.report.addCPU("fleet-audit-cpu", c.PID(), before); err != nil {
+	if err := b.report.addCPU(group+"-audit-cpu", c.PID(), before); err != nil {
 		return err
 	}
 	calls := audits[1]
 	if changed := writes(calls); len(changed) > 0 {
 		return fmt.Errorf("an audit at rest wrote to Neutron: %s %s", changed[0].method, changed[0].uri)
 	}
-	b.report.add("fleet-audit", float64(len(calls)))
-	b.report.add("fleet-audit-took", calls[len(calls)-1].at.Sub(calls[0].at).Seconds())
-	return b.report.addMemory("fleet-memory", c.PID(), "VmRSS")
+	b.report.add(group+"-audit", float64(len(calls)))
+	b.report.add(group+"-audit-took", calls[len(calls)-1].at.Sub(calls[0].at).Seconds())
+	return b.report.addMemory(group+"-memory", c.PID(), "VmRSS")
 }
 
 // auditing reports whether an audit is under way: a list has come a moment ago.

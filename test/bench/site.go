@@ -57,8 +57,8 @@ type site struct {
 	cloudsFile string
 	// endpoint is the proxy's address of Neutron, token a token and project the id of its project.
 	endpoint, token, project string
-	// direct is Neutron's own address.
-	direct string
+	// direct is Neutron without the proxy.
+	direct *harness.Neutron
 
 	keystone, neutron *proxy.Proxy
 
@@ -94,7 +94,7 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 		return nil, err
 	}
 	front.Close()
-	s := &site{cloudsFile: front.Name(), direct: direct.Client.ResourceBaseURL()}
+	s := &site{cloudsFile: front.Name(), direct: direct}
 	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, direct.Client.Endpoint,
 		proxy.Options{}, proxy.Options{Arrived: s.arrived, Answered: s.answered})
 	if err != nil {

@@ -234,36 +234,13 @@ func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak fl
 	}
 	b.report.add("size-restart", time.Since(began).Seconds())
 	// The first audit is the start's.
-	if _, err := s.audits(ctx, mark, 1); err != nil {
+	if err := b.watchAudits(ctx, s, mark, c, "size"); err != nil {
 		return c.explain(err)
-	}
-	before, err := cpuOf(c.PID())
-	if err != nil {
-		return err
-	}
-	audits, err := s.audits(ctx, mark, 2)
-	if err != nil {
-		return c.explain(err)
-	}
-	after, err := cpuOf(c.PID())
-	if err != nil {
-		return err
-	}
-	calls := audits[1]
-	if changed := writes(calls); len(changed) > 0 {
-		return fmt.Errorf("an audit at rest wrote to Neutron: %s %s", changed[0].method, changed[0].uri)
-	}
-	b.report.add("size-audit", float64(len(calls)))
-	b.report.add("size-audit-cpu", (after - before).Seconds())
-	resident, err := memoryOf(c.PID(), "VmRSS")
-	if err != nil {
-		return err
 	}
 	most, err := memoryOf(c.PID(), "VmHWM")
 	if err != nil {
 		return err
 	}
-	b.report.add("size-memory", resident/(1<<20))
 	b.report.add("size-peak", max(peak, most)/(1<<20))
 	return c.stop(ctx)
 }

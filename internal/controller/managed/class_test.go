@@ -229,14 +229,20 @@ func TestANetworkOfWhichNothingIsSeenGoesWithTheCredentialsOfAClassThatIsGone(t 
 	}, example())
 }
 
+// oneNetwork has the class allow each namespace one Network.
+func oneNetwork(t *testing.T, w *world) *cloudteamv1.NetworkClass {
+	t.Helper()
+	open := controllertest.OpenClass()
+	open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
+	w.classes.Set(open)
+	_, err := w.c.Follow() // the limit is kept by events
+	expect.NoError(t, err)
+	return open
+}
+
 func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		open := controllertest.OpenClass()
-		open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
-		w.classes.Set(open)
-		if _, err := w.c.Follow(); err != nil { // the limit is kept by events
-			t.Fatal(err)
-		}
+		open := oneNetwork(t, w)
 		older := example()
 		older.Name, older.UID = "older", "uid-older"
 		w.Create(older)
@@ -259,12 +265,7 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 // TestWhatFailedAndIsPausedGivesItsPlaceBack has Neutron refuse the create of the older one, which is paused then.
 func TestWhatFailedAndIsPausedGivesItsPlaceBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		open := controllertest.OpenClass()
-		open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
-		w.classes.Set(open)
-		if _, err := w.c.Follow(); err != nil { // the limit is kept by events
-			t.Fatal(err)
-		}
+		oneNetwork(t, w)
 		younger := example()
 		younger.Name, younger.UID, younger.Spec.CIDR = "younger", "uid-younger", "10.0.0.0/16"
 		younger.Spec.Gateway, younger.CreationTimestamp = "", metav1.NewTime(time.Now())

@@ -48,20 +48,13 @@ func itsFloatingIP(step plan.Step) plan.Resource {
 
 // wireFloatingIP is a floating IP in Neutron's JSON.
 type wireFloatingIP struct {
-	ID          string        `json:"id"`
-	Description string        `json:"description"`
-	Address     string        `json:"floating_ip_address"`
-	NetworkID   string        `json:"floating_network_id"`
-	PortID      string        `json:"port_id"`
-	Fixed       string        `json:"fixed_ip_address"`
-	QoSPolicy   string        `json:"qos_policy_id"`
-	Revision    client.Number `json:"revision_number"`
-	Created     client.Time   `json:"created_at"`
+	wireBase
+	Address   string `json:"floating_ip_address"`
+	NetworkID string `json:"floating_network_id"`
+	PortID    string `json:"port_id"`
+	Fixed     string `json:"fixed_ip_address"`
+	QoSPolicy string `json:"qos_policy_id"`
 }
-
-func (w wireFloatingIP) Key() string { return w.ID }
-
-func (w wireFloatingIP) described() string { return w.Description }
 
 func (w wireFloatingIP) observed() (plan.ObservedFloatingIP, error) {
 	if w.ID == "" || w.NetworkID == "" {

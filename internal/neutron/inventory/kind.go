@@ -311,7 +311,7 @@ type described interface {
 	described() string
 }
 
-// wireBase is what all but floating IPs have in Neutron's JSON.
+// wireBase is what each resource with a description has in Neutron's JSON.
 type wireBase struct {
 	ID          string        `json:"id"`
 	Description string        `json:"description"`

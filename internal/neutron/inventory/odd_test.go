@@ -48,7 +48,8 @@ func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
 					"routers":         wireRouter{wireBase: wireBase{ID: "router-" + o, Description: marker, Created: at}},
 					"security-groups": wireGroup{wireBase: wireBase{ID: "group-" + o, Description: marker, Created: at}},
 					"floatingips": wireFloatingIP{
-						ID: "floating-" + o, Description: marker, Created: at, NetworkID: "outside", Address: "203.0.113.9",
+						wireBase:  wireBase{ID: "floating-" + o, Description: marker, Created: at},
+						NetworkID: "outside", Address: "203.0.113.9",
 					},
 				} {
 					b.neutron.others[path] = append(b.neutron.others[path], item{is.Key(), is})
