@@ -141,11 +141,12 @@ test-race: test-controlplane ## Run the tests in whose process the product's cod
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the demo, the fault suite, and the suites that start the binaries as a user would
-	go test -count=1 -timeout 20m $$(comm -23 <(printf '%s\n' $(UNIT)) <(printf '%s\n' $(THREADED) $$(go list $(DRAWING)) | sort))
-	go test -short -count=1 -run '$(UNRACED)' $(UNRACED_IN)
-	@$(COMPILE) $(STARTING) >/dev/null
-	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(filter-out ./test/reader,$(STARTING)); first=$$?; $(SENTINELS) && exit $$first'
-	$(SHARED) go test -count=1 -timeout 20m ./test/reader
+	status=0; go test -count=1 -timeout 20m \
+	  $$(comm -23 <(printf '%s\n' $(UNIT)) <(printf '%s\n' $(THREADED) $$(go list $(DRAWING)) | sort)) || status=1; \
+	go test -short -count=1 -run '$(UNRACED)' $(UNRACED_IN) || status=1; \
+	$(COMPILE) $(STARTING) >/dev/null; \
+	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(filter-out ./test/reader,$(STARTING)); first=$$?; $(SENTINELS) && exit $$first' || status=1; \
+	$(SHARED) go test -count=1 -timeout 20m ./test/reader || status=1; exit $$status
 
 .PHONY: test-all
 test-all: test-race test-suites ## Run test-race and test-suites
