@@ -5,12 +5,12 @@ package dataplane
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -29,16 +29,23 @@ import (
 func (w *world) aUserCaptures(guests []*guest) {
 	pod, other := guests[1], guests[2]
 	expect.NoError(w, pod.node.Import(imageAgent, filepath.Join(programs, "network-agent")))
-	user := w.editor("dave")
+	user, config := w.editor("dave")
+	ctx, end := context.WithCancel(w.Context())
+	defer end()
 	var pcap bytes.Buffer
 	o := capture.Options{
-		Namespace: w.namespace, Pod: pod.Name, Network: "both", Image: imageAgent, Container: "capture-lab", To: &pcap,
-		Progress: func(line string) { w.Log(line) },
-		Exec: func(ctx context.Context, _, _, container string, command []string, streams capture.Streams) error {
-			return w.execPinged(ctx, pod, other, container, command, streams)
-		},
+		Namespace: w.namespace, Pod: pod.Name, Network: "both", Image: imageAgent, Container: "capture-lab",
+		Progress: func(line string) { w.Log(line) }, Exec: capture.ExecBy(config, user.Kubernetes),
+		// The header of the file comes first, when the capture has begun.
+		To: &atFirst{Writer: &pcap, f: func() {
+			go func() {
+				defer end()
+				for ctx.Err() == nil && other.ping(v4(pod)) != nil {
+				}
+			}()
+		}},
 	}
-	// The end of its standard input ends it first.
+	// The user ends it first.
 	o.Limits.Time, o.Limits.Bytes, o.Limits.Length = 5*time.Minute, 1<<20, 128
 	w.eventually(func() error { // the API server learns of a RoleBinding a moment later
 		_, err := user.Kubernetes.CoreV1().Pods(w.namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
@@ -60,7 +67,7 @@ func (w *world) aUserCaptures(guests []*guest) {
 			}
 			return nil
 		})
-		if err := capture.Run(w.Context(), user, o); level == "baseline" {
+		if err := capture.Run(ctx, user, o); level == "baseline" {
 			expect.NoError(w, err)
 		} else {
 			expect.ErrorSays(w, err, "PodSecurity")
@@ -108,39 +115,16 @@ func (w *world) mayAddContainers(name string, user *ask.Cluster) {
 	})
 }
 
-// execPinged does what a kubelet does, which the API server does not reach here: it runs a command in a container. When
-// that has begun, another guest pings the Pod. Then the command's standard input ends.
-func (w *world) execPinged(
-	ctx context.Context, pod, other *guest, container string, command []string, streams capture.Streams,
-) error {
-	object, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	statuses := object.Status.EphemeralContainerStatuses
-	if len(statuses) != 1 || statuses[0].Name != container || statuses[0].State.Running == nil {
-		return fmt.Errorf("the ephemeral containers are %+v", statuses)
-	}
-	pcap, running := filepath.Join(w.TempDir(), "pcap"), filepath.Join(w.TempDir(), "running")
-	// The removal of its folder ends the loop below, also after a failure.
-	if err := os.WriteFile(running, nil, 0o600); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := pod.node.Run("sh", append([]string{"-c", `pcap=$1 running=$2 id=${3#containerd://}; shift 3
-			while [ -e "$running" ]; do sleep 0.1; done |
-			ctr -n k8s.io task exec --exec-id capture "$id" "$@" >"$pcap"`, "sh", pcap, running, statuses[0].ContainerID}, command...)...)
-		ended <- err
-	}()
-	w.eventually(func() error {
-		if content, err := os.ReadFile(pcap); err != nil || len(content) == 0 {
-			return errors.Join(err, errors.New("the capture has not begun"))
-		}
-		return other.ping(v4(pod))
-	})
-	err = errors.Join(os.Remove(running), <-ended)
-	content, unread := os.ReadFile(pcap)
-	_, failed := streams.Stdout.Write(content)
-	return errors.Join(err, unread, failed)
+// atFirst is a writer that does something when the first bytes come.
+type atFirst struct {
+	io.Writer
+	do sync.Once
+	f  func()
+}
+
+// Write implements io.Writer.
+func (a *atFirst) Write(p []byte) (int, error) {
+	n, err := a.Writer.Write(p)
+	a.do.Do(a.f)
+	return n, err
 }

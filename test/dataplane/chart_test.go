@@ -11,14 +11,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
@@ -63,6 +66,31 @@ func TestChartOnKubelets(t *testing.T) {
 	}
 	w.makeNamespace()
 	w.aDeploymentServes()
+	w.aBundleHasAll()
+}
+
+// aBundleHasAll has an administrator run `kubectl network bundle`: it has logs and metrics of the controllers and of
+// the agents, which run on kubelets.
+func (w *world) aBundleHasAll() {
+	w.Helper()
+	file := filepath.Join(w.TempDir(), "bundle.tar.gz")
+	command := kubectl.NewCommand(genericiooptions.NewTestIOStreamsDiscard())
+	command.SetArgs([]string{"bundle", "-A", "--kubeconfig=" + surroundings.AdminKubeconfig, "--file=" + file})
+	expect.NoError(w, command.ExecuteContext(w.Context()))
+	content, err := exec.CommandContext(w.Context(), "tar", "--list", "--gzip", "--file="+file).Output()
+	expect.NoError(w, err)
+	want := map[string]int{ // a leader and a standby, and the agents of two nodes
+		"logs/network-controller-": 2, "logs/network-agent-": 2, "metrics/network-controller-": 2, "metrics/network-agent-": 2,
+	}
+	has := map[string]int{}
+	for name := range strings.Lines(string(content)) {
+		for part := range want {
+			if strings.Contains(name, part) {
+				has[part]++
+			}
+		}
+	}
+	expect.Equal(w, want, has, "the bundle's files, of\n%s", content)
 }
 
 // reachFromPods gives Pods a way to the API server and to the cloud, and writes a clouds.yaml for them.

@@ -6,19 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/conntest"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -43,13 +42,14 @@ func (w *world) connectionsAreTested(guests []*guest) {
 	expect.NoError(w, err)
 	outside, err := conntest.ParseTarget(outsideGateway)
 	expect.NoError(w, err)
-	report, err := conntest.Run(w.Context(), w.editor("carol"), conntest.Options{
+	carol, _ := w.editor("carol")
+	report, err := conntest.Run(w.Context(), carol, conntest.Options{
 		Namespace: w.namespace, Network: types.NamespacedName{Namespace: w.namespace, Name: "both"}, Image: imageAgent,
 		To: []conntest.Target{outside, nobody}, Port: 8080, Timeout: time.Minute, ID: "lab", Now: time.Now,
 		Throughput: 2 * time.Second,
 		Progress:   func(line string) { w.Log(line) },
-		Log: func(_ context.Context, namespace, pod, container string) ([]byte, error) {
-			return w.logOf(namespace, pod, container)
+		Log: func(ctx context.Context, namespace, pod, container string) ([]byte, error) {
+			return carol.Kubernetes.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
 		},
 	})
 	expect.NoError(w, err)
@@ -94,7 +94,7 @@ func (w *world) restrict(standard string) {
 }
 
 // editor is a user who may edit the namespace, and nothing else.
-func (w *world) editor(name string) *ask.Cluster {
+func (w *world) editor(name string) (*ask.Cluster, *rest.Config) {
 	w.Helper()
 	_, err := surroundings.Kube.RbacV1().RoleBindings(w.namespace).Create(w.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -106,28 +106,5 @@ func (w *world) editor(name string) *ask.Cluster {
 	kube, kubeErr := kubernetes.NewForConfig(as)
 	networks, networksErr := versioned.NewForConfig(as)
 	expect.NoError(w, errors.Join(err, kubeErr, networksErr))
-	return &ask.Cluster{Kubernetes: kube, Networks: networks}
-}
-
-// logOf reads a container's log on its node: the API server does not reach these kubelets.
-func (w *world) logOf(namespace, pod, container string) ([]byte, error) {
-	var log strings.Builder
-	for _, node := range w.nodes.All {
-		files, err := filepath.Glob(filepath.Join(node.Dir, nodes.PodLogs, namespace+"_"+pod+"_*", container, "*.log"))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			for line := range strings.Lines(string(content)) {
-				if words := strings.SplitN(line, " ", 4); len(words) == 4 { // time, stream, F, text
-					log.WriteString(words[3])
-				}
-			}
-		}
-	}
-	return []byte(log.String()), nil
+	return &ask.Cluster{Kubernetes: kube, Networks: networks}, as
 }

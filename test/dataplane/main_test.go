@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,13 @@ func reason() string {
 	return nodes.Missing()
 }
 
+// egressYAML says how the API server reaches what is in the cluster: the kubelets, by a proxy into their nodes.
+const egressYAML = `{"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration", "egressSelections": [
+  {"name": "cluster", "connection": {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": "SOCKET"}}}}]}`
+
+// egressSocket is where the proxy is.
+func egressSocket() string { return filepath.Join(programs, "egress.sock") }
+
 // needsNodes skips a test where no nodes can run, or fails it, as nodetest.Skip says.
 func needsNodes(t testing.TB) {
 	t.Helper()
@@ -75,9 +83,14 @@ func run(m *testing.M) (code int, err error) {
 	if output, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building CoreDNS: %w\n%s", err, output)
 	}
+	egress := filepath.Join(programs, "egress.yaml")
+	if err := os.WriteFile(egress, []byte(strings.Replace(egressYAML, "SOCKET", egressSocket(), 1)), 0o600); err != nil {
+		return 1, err
+	}
 	options := harness.Options{
-		Components: append(harness.APIComponents(), "kube-controller-manager", "kube-scheduler"),
-		OpenStack:  true, OpenClass: true, Policies: true, Machines: true,
+		APIServerArgs: []string{"--egress-selector-config-file=" + egress},
+		Components:    append(harness.APIComponents(), "kube-controller-manager", "kube-scheduler"),
+		OpenStack:     true, OpenClass: true, Policies: true, Machines: true,
 	}
 	return harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s

@@ -110,7 +110,7 @@ func (w *world) startNodes(level string, options nodes.Options, wake func() erro
 		nightly.Since(started))
 }
 
-// relay gives the nodes a way to the API server.
+// relay gives the nodes a way to the API server, and it one to them.
 func (w *world) relay() {
 	w.Helper()
 	server, err := url.Parse(surroundings.Admin.Host)
@@ -118,6 +118,7 @@ func (w *world) relay() {
 	for _, node := range w.nodes.All {
 		expect.NoError(w, node.Relay(server.Host, server.Host))
 	}
+	expect.NoError(w, w.nodes.Proxy(egressSocket()))
 }
 
 // showLogs repeats the ends of the nodes' logs.

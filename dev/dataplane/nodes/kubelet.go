@@ -115,7 +115,6 @@ func (n *Node) writeConfiguration(o KubeletOptions) error {
 	for _, to := range o.Routes {
 		routes = append(routes, map[string]any{"dst": to})
 	}
-	_, number, _ := strings.Cut(n.Address, underlay)
 	multus := map[string]any{
 		"cniVersion": "1.0.0", "name": "multus", "type": "multus", "kubeconfig": o.Kubeconfig,
 		"confDir": in("cni/net.d"), "cniDir": in("cni/multus"), "binDir": in("cni/bin"),
@@ -124,14 +123,14 @@ func (n *Node) writeConfiguration(o KubeletOptions) error {
 			"cniVersion": "1.0.0", "name": "primary", "plugins": []any{map[string]any{
 				"type": "ptp", "mtu": 1400, "ipam": map[string]any{
 					"type": "host-local", "dataDir": in("cni/ipam"), "routes": routes,
-					"ranges": []any{[]any{map[string]any{"subnet": "10.244." + number + ".0/24"}}},
+					"ranges": []any{[]any{map[string]any{"subnet": n.podPrefix() + "0/24"}}},
 				},
 			}},
 		}},
 	}
 	kubelet := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		// Nobody reaches it but what runs on the nodes.
+		// Nobody reaches it but what runs on the nodes, and the API server by Proxy.
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false},
 		},
@@ -146,7 +145,7 @@ func (n *Node) writeConfiguration(o KubeletOptions) error {
 			"imagefs.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "memory.available": "10Mi",
 		},
 		// The node's own address on the Pods' first interfaces.
-		"clusterDNS": []string{"10.244." + number + ".1"}, "clusterDomain": "cluster.local",
+		"clusterDNS": []string{n.podPrefix() + "1"}, "clusterDomain": "cluster.local",
 		"resolvConf": "", "nodeStatusUpdateFrequency": "2s", "syncFrequency": "5s",
 		"volumePluginDir": in("kubelet-plugins"), "podLogsDir": in(PodLogs),
 	}
@@ -170,6 +169,11 @@ oom_score = 0
 		}
 	}
 	return os.WriteFile(in("containerd.toml"), []byte(containerd), 0o600)
+}
+
+// podPrefix is how the addresses of the first interfaces of the node's Pods begin.
+func (n *Node) podPrefix() string {
+	return "10.244." + strings.TrimPrefix(n.Address, underlay) + "."
 }
 
 // Exec runs a program in a container of a Pod on the node, whose id is in the Pod's status ("containerd://…"), and

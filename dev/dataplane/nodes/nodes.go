@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,8 @@ type Nodes struct {
 	All []*Node
 
 	fabric *space
+	// proxy is that of Proxy.
+	proxy *http.Server
 }
 
 // Start makes the nodes, and returns when Open vSwitch and ovn-controller, or Neutron's agent, run on each. On failure
@@ -148,6 +151,9 @@ func Start(o Options) (n *Nodes, err error) {
 // waits for nothing more to end by itself.
 func (n *Nodes) Stop(ctx context.Context) error {
 	var errs []error
+	if n.proxy != nil {
+		errs = append(errs, n.proxy.Close())
+	}
 	for _, node := range n.All {
 		errs = append(errs, node.stop(ctx))
 	}
