@@ -150,7 +150,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,
 		"Resync period of the informers. 0 disables resyncs.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,
-		"How often Neutron is listed to detect drift, with 10% jitter.")
+		"How often Neutron is listed to detect drift, with 10% jitter. A kind of resources rests after its list for three "+
+			"times as long as that took, five minutes at most, and is listed by the next audit after that.")
 	flags.DurationVar(&o.PoolCooldown, "pool-cooldown", o.PoolCooldown,
 		"How long a Deployment keeps ports that its Pods no longer need. New Pods, for example of a rolling update, use "+
 			"them again. 0 deletes them at once.")

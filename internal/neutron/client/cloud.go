@@ -64,7 +64,8 @@ type Call struct {
 type Options struct {
 	// Timeout bounds each call, from connecting to the last byte; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// PageSize is how many resources a list requests per page; 0 means DefaultPageSize.
+	// PageSize is how many resources a list requests per page at the most; 0 means DefaultPageSize. It requests fewer
+	// while pages take long.
 	PageSize int
 	// Probe is the collection that shows whether the cloud answers; see Run. One that Neutron serves from its database
 	// shows most. The zero value means the API's extensions, which Neutron serves from memory.
@@ -132,6 +133,7 @@ type Cloud struct {
 	options Options
 	breaker *breaker
 	lists   lists
+	pages   pageSizes
 	// access and session may be read at any time. Only the holder of login changes them. session is nil before the first
 	// log-in.
 	access  atomic.Pointer[access]

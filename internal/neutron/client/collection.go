@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Collection is one collection of Neutron's API.
@@ -76,6 +79,7 @@ func each[W Identified](
 		pages := maps.Clone(query)
 		if !of.Whole {
 			pages = c.Paged(query)
+			pages.Set("limit", strconv.Itoa(c.pages.limit(of.Many, c.options.PageSize)))
 		}
 		err := follow(ctx, c, op, of, pages, take, r)
 		if !IsNotFound(err) || IsNoSuchCollection(err) {
@@ -104,6 +108,7 @@ func follow[W Identified](
 	seen := map[string]bool{}
 	last := ""
 	for range most.pages {
+		asked, asking := time.Now(), limit
 		p, err := readPage[W](ctx, c, op, of, query)
 		if err != nil {
 			return err
@@ -131,15 +136,61 @@ func follow[W Identified](
 				return err
 			}
 		}
-		if len(p.items) == 0 || !p.more && !nearlyFull(len(p.items), limit) {
+		if limit > 0 {
+			limit = c.pages.after(of.Many, limit, len(p.items), c.options.PageSize, time.Since(asked))
+		}
+		if len(p.items) == 0 || !p.more && !nearlyFull(len(p.items), asking) {
 			return nil
 		}
 		if last == query.Get("marker") {
 			return BadAnswer(op, http.MethodGet, "no item of a page has an id")
 		}
 		query.Set("marker", last)
+		if limit > 0 {
+			query.Set("limit", strconv.Itoa(limit))
+		}
 	}
 	return BadAnswer(op, http.MethodGet, "it has more than %d pages, which is the limit", most.pages)
+}
+
+// A page that takes long holds one of Neutron's workers, and whoever waits for it. Neutron's time for one resource
+// differs by the kind and the credentials: for a tenant, a port costs as much as ten networks if each is on another
+// network, because Neutron reads that network for its policy. So a list begins with few resources a page, and a page
+// takes about a second. See docs/adr/0054.
+const (
+	longPage, shortPage     = 2 * time.Second, 500 * time.Millisecond
+	firstPage, smallestPage = 101, 50
+)
+
+// pageSizes are how many resources of each collection a page has.
+type pageSizes struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// limit returns how many the next list asks for, most at the most.
+func (p *pageSizes) limit(collection string, most int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(cmp.Or(p.of[collection], firstPage), most)
+}
+
+// after returns how many to ask for, most at the most, after a page that took so long. It has so many resources, and
+// limit were asked for.
+func (p *pageSizes) after(collection string, limit, has, most int, took time.Duration) int {
+	switch {
+	case took > longPage:
+		limit = max(min(limit, has)/2, min(limit, smallestPage))
+	case took < shortPage && has >= limit:
+		limit = min(limit*2, most)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[string]int{}
+	}
+	p.of[collection] = limit
+	return limit
 }
 
 // nearlyFull reports whether a page may have lost its link. Neutron counts the rows of a page after its policy has

@@ -7,9 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -85,6 +89,75 @@ func TestListFollowsTheServersPages(t *testing.T) {
 			expect.Equal(t, test.want, ids(got), "ids")
 		})
 	}
+}
+
+// Neutron's time for one resource differs. A page takes about a second.
+func TestPagesThatTakeLongBecomeSmaller(t *testing.T) {
+	const most = 500
+	for name, test := range map[string]struct {
+		each time.Duration
+		want []int // of two lists of 2,000
+	}{
+		"all are quick": {time.Millisecond / 10, []int{101, 202, 404, 500, 500, 500, 500, 500, 500, 500}},
+		"all are slow": {20 * time.Millisecond, slices.Concat(
+			[]int{101}, slices.Repeat([]int{50}, 39), slices.Repeat([]int{50}, 40))},
+		"none is served in time": {time.Second, slices.Concat(
+			[]int{101}, slices.Repeat([]int{50}, 39), slices.Repeat([]int{50}, 40))},
+		"it is right": {5 * time.Millisecond, slices.Repeat([]int{101}, 40)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []int
+				_, c := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+					limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+					after, _ := strconv.Atoi(r.URL.Query().Get("marker"))
+					asked = append(asked, limit)
+					items, more := []string{}, ""
+					for id := after + 1; id <= min(after+limit, 2000); id++ {
+						items = append(items, fmt.Sprintf(`{"id": "%d"}`, id))
+					}
+					if after+limit < 2000 {
+						more = `, "networks_links": [{"rel": "next"}]`
+					}
+					time.Sleep(time.Duration(len(items)) * test.each) //nolint:forbidigo // the server's, in virtual time
+					answer(w, http.StatusOK, `{"networks": [`+strings.Join(items, ",")+`]`+more+`}`)
+				}, Options{PageSize: most, Timeout: time.Hour})
+				for range 2 {
+					got, err := listNetworks(t.Context(), c)
+					if err != nil || len(got) != 2000 {
+						t.Fatalf("%d of 2,000, %v", len(got), err)
+					}
+				}
+				expect.Equal(t, test.want, asked, "limits")
+			})
+		})
+	}
+}
+
+func TestPagesThatBecomeQuickGrow(t *testing.T) {
+	var p pageSizes
+	for _, page := range []struct {
+		limit, has int
+		took       time.Duration
+		want       int
+	}{
+		{101, 101, 3 * time.Second, 50},
+		{50, 50, 3 * time.Second, 50},
+		{50, 50, time.Second, 50},
+		{50, 50, time.Millisecond, 100},
+		{400, 400, time.Millisecond, 500},
+		{500, 20, time.Millisecond, 500},
+		{101, 20, time.Millisecond, 101}, // the last page of a list
+		{500, 480, 11 * time.Second, 240},
+		{10, 10, time.Minute, 10}, // no list has larger ones
+	} {
+		got := p.after("ports", page.limit, page.has, 500, page.took)
+		if got != page.want || p.limit("ports", 500) != page.want {
+			t.Errorf("after %+v: %d", page, got)
+		}
+	}
+	expect.Equal(t, 101, p.limit("networks", 500), "of another kind")
+	expect.Equal(t, 10, p.limit("networks", 10), "with small pages")
 }
 
 func TestAnIncompleteListIsAnError(t *testing.T) {

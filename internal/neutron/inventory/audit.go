@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +22,20 @@ const (
 	auditBackoffLast  = 30 * time.Second
 )
 
-// Run audits until ctx is done: at once and after each interval. After a failure it retries with backoff, or after the
-// cloud's Retry-After if that is longer.
+// A list of very many resources keeps Neutron busy for minutes. The kind then rests for restShare times as long, so
+// that others have three quarters of Neutron's time. It rests for longestRest at most: drift is found within a known
+// time.
+const (
+	restShare   = 3
+	longestRest = 5 * time.Minute
+)
+
+// Run audits until ctx is done: at once and after each interval. A kind whose list takes long is listed less often.
+// After a failure it retries with backoff, or after the cloud's Retry-After if that is longer.
 func (i *Inventory) Run(ctx context.Context) {
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	looks.Go(func() { i.lookMeanwhile(ctx) })
 	for {
 		i.Fill(ctx)
 		if ctx.Err() != nil || i.options.Interval <= 0 {
@@ -35,7 +47,7 @@ func (i *Inventory) Run(ctx context.Context) {
 
 // Fill audits until one audit succeeds or ctx is done. It uses the same backoff as Run and retries at once when an
 // outage ends (see client.Cloud.Run). If the lists of some kinds fail, it repeats those, and the others once they are
-// older than the interval.
+// older than the interval. It leaves alone kinds that rest.
 func (i *Inventory) Fill(ctx context.Context) {
 	began := time.Now()
 	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
@@ -43,7 +55,7 @@ func (i *Inventory) Fill(ctx context.Context) {
 		if oldest := time.Now().Add(-i.options.Interval); i.options.Interval > 0 && oldest.After(since) {
 			since = oldest
 		}
-		err := i.auditSince(ctx, since)
+		err := i.auditSince(ctx, since, i.due(), true)
 		if err == nil {
 			return
 		}
@@ -57,15 +69,29 @@ func (i *Inventory) Fill(ctx context.Context) {
 	}
 }
 
+// due returns the kinds whose turn it is in a regular audit.
+func (i *Inventory) due() []stocked {
+	of, known := i.cloud.Known()
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(i.stocks), func(s stocked) bool {
+		l := s.lists()
+		return known && l.of == of && l.failed == nil && l.mayBeLate()
+	})
+}
+
 // Audit lists everything now and updates the Inventory, address counts included. Each kind has its own list: one
 // that fails or hangs does not stop the others.
-func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, time.Now()) }
+func (i *Inventory) Audit(ctx context.Context) error {
+	return i.auditSince(ctx, time.Now(), i.stocks, false)
+}
 
-// auditSince is Audit with lists that began at since or later.
-func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
+// auditSince is Audit with lists of some kinds that began at since or later. With leave, it waits for none that takes
+// long. That fails the audit only if the list is the first of its kind in the project, or if the last one failed.
+func (i *Inventory) auditSince(ctx context.Context, since time.Time, due []stocked, leave bool) error {
 	ctx, span := tracing.Begin(ctx, "audit")
 	began := time.Now()
-	moved, err := i.listAll(ctx, since)
+	moved, err := i.listAll(ctx, since, due, leave)
 	if counted := i.countAddresses(ctx, since); err == nil {
 		err = counted // what the other kinds' lists show needs the count, too
 	}
@@ -79,8 +105,8 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 		audit.Err = i.sharesFailed // the next list of networks asks again
 	}
 	audit.Networks, audit.Ports = len(i.networks.held), len(i.ports.held)
-	used := slices.ContainsFunc(i.stocks, stocked.holdsAny)
 	i.mu.RUnlock()
+	used := i.holdsAny()
 	if !errors.Is(err, client.ErrOutage) && (used || err == nil) {
 		i.look(ctx, used, true)
 	}
@@ -93,6 +119,13 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 		r.Record(e)
 	}
 	return err
+}
+
+// holdsAny reports whether the cluster has something in the project, as far as the Inventory knows.
+func (i *Inventory) holdsAny() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return slices.ContainsFunc(i.stocks, stocked.holdsAny)
 }
 
 // Synced reports whether a list of each kind has ever completed, and why the last one failed, if it did. It does not
@@ -123,6 +156,8 @@ type lists struct {
 	// of this kind belongs to it.
 	began time.Time
 	of    client.Identity
+	// ended is when that list ended.
+	ended time.Time
 	// flight is the list under way, or nil.
 	flight *flight
 	// failed is why the last list failed; nil if it succeeded. tried is when that list began; zero if it was not sent.
@@ -137,8 +172,8 @@ type lists struct {
 // sparedFor is the longest pause after a list that failed. It is short: other credentials may mend the list at once.
 const sparedFor = 5 * time.Second
 
-// ended records how the last list ended, which began at began. After a list that was not sent nothing is to be spared.
-func (l *lists) ended(began time.Time, err error) {
+// over records how the last list ended, which began at began. After a list that was not sent nothing is to be spared.
+func (l *lists) over(began time.Time, err error) {
 	refusal, ok := errors.AsType[*client.Error](err)
 	l.failed, l.tried = err, time.Time{}
 	switch {
@@ -155,6 +190,14 @@ func (l *lists) hear() { l.heard.Store(time.Now().UnixNano()) }
 
 // silence is how long the list under way has got nothing.
 func (l *lists) silence() time.Duration { return time.Since(time.Unix(0, l.heard.Load())) }
+
+// mayBeLate reports whether a regular audit does without a list that takes long: it is not the first, and is under way
+// and gets something from the cloud, or the kind rests after it.
+func (l *lists) mayBeLate() bool {
+	progresses := l.flight != nil && l.silence() < listPatience
+	rest := min(restShare*l.ended.Sub(l.began), longestRest)
+	return !l.began.IsZero() && (progresses || time.Since(l.ended) < rest)
+}
 
 // since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
 func (l *lists) since(ctx context.Context, since time.Time) bool {
@@ -194,10 +237,13 @@ const (
 	listSilence = 15 * time.Second
 )
 
-// listAll waits for a list of each kind that began at since or later, and starts those that are necessary. It returns
-// the objects that changed in lists for which it waited. After the first list has ended, the others have listPatience:
-// who hangs longer fails the audit and is left alone.
-func (i *Inventory) listAll(ctx context.Context, since time.Time) (moved []string, err error) {
+// listAll waits for lists of kinds that began at since or later, and starts those that are necessary. It returns the
+// objects that changed in lists for which it waited. After the first list has ended, the others have listPatience since
+// they last got something: who hangs longer fails the audit and is left alone. With leave, lists that get something are
+// left alone, too, and fail nothing; see auditSince.
+func (i *Inventory) listAll(
+	ctx context.Context, since time.Time, of []stocked, leave bool,
+) (moved []string, err error) {
 	since = notLater(since)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -205,32 +251,39 @@ func (i *Inventory) listAll(ctx context.Context, since time.Time) (moved []strin
 		moved []string
 		err   error
 	}
-	results := make(chan result, len(i.stocks))
-	flights := i.begin(ctx, since, i.stocks...)
-	for _, s := range i.stocks {
+	results := make(chan result, len(of))
+	flights := i.begin(ctx, since, of...)
+	for _, s := range of {
 		go func() {
 			moved, err := i.await(ctx, s, since, flights[s])
 			results <- result{moved, err}
 		}()
 	}
-	var patience <-chan time.Time
-	for range i.stocks {
+	var patience <-chan time.Time // begins when the first has ended
+	if leave {
+		patience = time.After(listSilence) // all of them may take long
+	}
+	ended := false
+	for waiting := len(of); waiting > 0; {
 		select {
 		case r := <-results:
+			waiting--
 			moved = append(moved, r.moved...)
 			if err == nil {
 				err = r.err
 			}
-		case <-patience:
-			if err == nil {
-				err = i.unanswered(since)
+			if !ended {
+				ended, patience = true, time.After(listPatience)
 			}
-			return moved, err
-		}
-		if patience == nil {
-			timer := time.NewTimer(listPatience)
-			defer timer.Stop()
-			patience = timer.C
+		case <-patience:
+			left, hangs := i.awaited(since, of, leave)
+			if err == nil {
+				err = hangs
+			}
+			if hangs != nil || left == 0 {
+				waiting = 0
+			}
+			patience = time.After(left)
 		}
 	}
 	slices.Sort(moved)
@@ -245,20 +298,27 @@ func notLater(t time.Time) time.Time {
 	return t
 }
 
-// unanswered returns the error of the kind whose list is still under way.
-func (i *Inventory) unanswered(since time.Time) error {
+// awaited returns how long to wait for lists that are still under way; 0 if there is none, or if all of them may be
+// left alone. The error is that of a list that failed or gets nothing, or of one without which too little is known.
+func (i *Inventory) awaited(since time.Time, of []stocked, leave bool) (left time.Duration, err error) {
+	project, known := i.cloud.Known()
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	for _, s := range i.stocks {
-		switch l := s.lists(); {
+	for _, s := range of {
+		l, silence := s.lists(), s.lists().silence()
+		switch {
 		case !l.began.Before(since):
 		case l.flight == nil && l.failed != nil:
-			return l.failed // it has just ended
-		default:
-			return noAnswer(l.op, "")
+			return 0, l.failed // it has just ended
+		case l.flight != nil && silence >= listPatience:
+			return 0, noAnswer(l.op, "")
+		case !leave:
+			left = max(left, listPatience-silence, time.Second)
+		case l.began.IsZero() || l.failed != nil || !known || l.of != project:
+			return 0, &client.Error{Kind: client.Transient, Op: l.op, Reason: "the list is not complete yet"}
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // noAnswer is the error of a read that got no answer in time. by is the gate that ended it, if one did.
@@ -306,7 +366,7 @@ func (i *Inventory) fly(ctx context.Context, of ...stocked) {
 		go func() {
 			keep, of, err := i.readProject(ctx, s)
 			s.lists().hear()
-			landed <- landing{f, s, keep, of, err}
+			landed <- landing{f, s, time.Now(), keep, of, err}
 		}()
 	}
 	if len(of) > 0 {
@@ -318,6 +378,7 @@ func (i *Inventory) fly(ctx context.Context, of ...stocked) {
 type landing struct {
 	flight *flight
 	stock  stocked
+	ended  time.Time
 	keep   func(moved map[string]bool)
 	of     client.Identity
 	err    error
@@ -407,8 +468,9 @@ func (i *Inventory) awaitAny(ctx context.Context, s stocked) {
 	client.Pause(ctx, time.Until(f.began.Add(listPatience)), f.done)
 }
 
-// listTimeout bounds one complete list of any number of pages.
-const listTimeout = 10 * time.Minute
+// listTimeout bounds one complete list of any number of pages. Neutron can take half an hour for the ports on 100,000
+// networks (see docs/sizing.md).
+const listTimeout = time.Hour
 
 // keep updates the Inventory with lists that have ended.
 func (i *Inventory) keep(all []landing) {
@@ -429,10 +491,10 @@ func (i *Inventory) keep(all []landing) {
 			}
 			l.of = from.of
 			from.keep(moved)
-			l.began = from.flight.began
+			l.began, l.ended = from.flight.began, from.ended
 		}
 		from.stock.listEnds(from.err == nil)
-		l.ended(from.flight.began, from.err)
+		l.over(from.flight.began, from.err)
 	}
 	i.countRound()
 	changed := slices.Sorted(maps.Keys(moved))

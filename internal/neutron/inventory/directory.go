@@ -29,6 +29,8 @@ const (
 	// directoryPatience is how long after a list began callers still wait for it. A collection that hangs must not hold
 	// the workers of those who name something in it, because others need them.
 	directoryPatience = 10 * time.Second
+	// directoryTimeout bounds one list.
+	directoryTimeout = 10 * time.Minute
 )
 
 // directory finds the ids of resources that users refer to by name or id and that need not be ours. One list at a time
@@ -218,7 +220,7 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 
 // read lists the collection for all who wait.
 func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
 	defer cancel()
 	query := maps.Clone(d.query)
 	if d.own {

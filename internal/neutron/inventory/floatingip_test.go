@@ -83,7 +83,7 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	// By hand: its QoS policy, and another port. The policy stays.
 	policy := f.byHand(http.MethodPost, "qos/policies", "policy", map[string]any{"name": "gold"})
 	f.change(first.ID, map[string]any{"qos_policy_id": policy, "port_id": nil})
-	if moved, err := f.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != f.port.Object {
+	if moved, err := f.listAll(t.Context(), time.Now(), f.stocks, false); err != nil || len(moved) != 1 || moved[0] != f.port.Object {
 		t.Fatalf("an audit tells that %q moved, %v", moved, err)
 	}
 	f.apply(f.planOf(f.observed()))

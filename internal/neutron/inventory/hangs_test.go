@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,13 +173,63 @@ func TestAListThatFailsIsNotRepeatedByEachWhoNeedsIt(t *testing.T) {
 	})
 }
 
+// For a tenant of many networks, Neutron takes minutes for the ports. That fails no audit, and delays no other kind.
+func TestAKindWhoseListTakesLongRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{neutron: newFakeNeutron()}
+		fake, c := inBubble(t, b.neutron.ServeHTTP, client.Options{PageSize: 1})
+		b.cloud = fake
+		const page, pages, interval = 8 * time.Second, 4, 20 * time.Second
+		b.Inventory = New(c, cluster, b.told(Options{Ports: true, Interval: interval}))
+		for k := range pages {
+			b.putPort(fmt.Sprint("p", k), ownerOf("o").Marker())
+		}
+		lists := map[string]int{}
+		b.neutron.setBefore(func(_ http.ResponseWriter, r *http.Request) bool {
+			if kind := path.Base(r.URL.Path); r.Method == http.MethodGet && r.URL.Query().Get("marker") == "" {
+				b.mu.Lock()
+				lists[kind]++
+				b.mu.Unlock()
+			}
+			if strings.HasSuffix(r.URL.Path, "/ports") {
+				elapse(page)
+			}
+			return false
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); b.Run(ctx) }()
+		const hour = time.Hour
+		elapse(hour)
+		b.mu.Lock()
+		audits := slices.Clone(b.audits)
+		b.mu.Unlock()
+		cancel()
+		<-done
+
+		succeeds := false // after some that report that the first list of ports is not complete
+		for _, a := range audits {
+			if succeeds = succeeds || a.Err == nil; succeeds && a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
+		// At most a quarter of the time, and at least an eighth: an audit has to come after the rest.
+		if all := int(hour / (pages * page)); lists["ports"] > all/4+1 || lists["ports"] < all/8 {
+			t.Errorf("%d lists of ports in an hour, of %d without a rest", lists["ports"], all)
+		}
+		if least := int(hour/(interval+listPatience)) * 9 / 10; lists["networks"] < least {
+			t.Errorf("%d lists of networks, want at least %d", lists["networks"], least)
+		}
+	})
+}
+
 func TestAddressesAreCountedThoughAnotherListFails(t *testing.T) {
 	inTrouble(t, "/routers", false, func(t *testing.T, b *bench) {
 		for used := 1; used <= 3; used++ {
 			b.tells(map[string]int{"sub-a": used})
 			began := time.Now()
 			for range 3 {
-				if err := b.auditSince(t.Context(), began); err == nil {
+				if err := b.auditSince(t.Context(), began, b.stocks, false); err == nil {
 					t.Fatal("the audit succeeded")
 				}
 			}

@@ -81,7 +81,7 @@ func TestOneListOfAKindIsNoTwoAuditsOfOwners(t *testing.T) {
 					t.Errorf("an audit without %s passes for one; owners (-before +after):\n%s", fails, diff)
 				}
 				b.neutron.setBefore(nil)
-				expect.NoError(t, b.auditSince(t.Context(), began))
+				expect.NoError(t, b.auditSince(t.Context(), began, b.stocks, false))
 				if _, is = b.owners(t); !is.After(was) {
 					t.Error("the list that was missing makes no audit of the others")
 				}

@@ -39,7 +39,7 @@ func (e emulated) requireNothing(planOf func(plan.Observed) (plan.Change, error)
 		if err != nil || len(change) > 0 {
 			e.t.Errorf("after %s there is still: %v\n%s", what, err, change)
 		}
-		if moved, err := e.listAll(e.t.Context(), time.Now()); err != nil || len(moved) > 0 {
+		if moved, err := e.listAll(e.t.Context(), time.Now(), e.stocks, false); err != nil || len(moved) > 0 {
 			e.t.Errorf("a list finds %q moved, %v", moved, err)
 		}
 	}

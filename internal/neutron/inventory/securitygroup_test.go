@@ -72,7 +72,7 @@ func (e emulated) openByHand(group string) {
 func TestRulesByHandAreFound(t *testing.T) {
 	e, _, planOf, group := withGroup(t, Options{})
 	e.openByHand(group.ID)
-	if moved, err := e.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != e.owner.Object {
+	if moved, err := e.listAll(t.Context(), time.Now(), e.stocks, false); err != nil || len(moved) != 1 || moved[0] != e.owner.Object {
 		t.Fatalf("an audit tells that %q moved, %v", moved, err)
 	}
 	e.apply(planOf(e.observed()))

@@ -42,8 +42,8 @@ type Standing struct {
 var ErrDisputed error = client.HeldBack(client.GateDispute, "write",
 	"another controller acts for a cluster with the same UID")
 
-// settlesAfter is how many audit intervals a leader's own word has to stand. Another leader writes its own within one
-// interval, its jitter and the duration of its audit.
+// settlesAfter is how many audit intervals a leader's own word has to stand. Another leader looks within two of them,
+// whatever its audits take, and writes its own; see lookMeanwhile.
 const settlesAfter = 3
 
 // word is what the term record in Neutron says.
@@ -101,6 +101,8 @@ type tenure struct {
 	of client.Identity
 	// looked is true once the record was asked for, with or without an answer. exists is true if there is one.
 	looked, exists bool
+	// asked is when it was last asked for.
+	asked time.Time
 	// stands is since when the record is known to have this leader's word; zero if it has not.
 	stands time.Time
 	// settled is true if that is long enough, or if nothing can be known.
@@ -234,6 +236,26 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	i.conclude(of, found)
 }
 
+// lookMeanwhile looks at the term record when no audit has done so for one and a half intervals, because audits take
+// long. It ends with ctx.
+func (i *Inventory) lookMeanwhile(ctx context.Context) {
+	if i.options.Term == nil || i.options.Interval <= 0 {
+		return
+	}
+	for {
+		client.Pause(ctx, i.options.Interval/2, nil)
+		if ctx.Err() != nil {
+			return
+		}
+		i.term.mu.Lock()
+		late := time.Since(i.term.asked) > i.options.Interval*3/2
+		i.term.mu.Unlock()
+		if late && i.cloud.OutageEnd() == nil && i.holdsAny() {
+			i.look(ctx, true, true)
+		}
+	}
+}
+
 // finding is what a look at the term record showed.
 type finding struct {
 	exists bool
@@ -302,7 +324,7 @@ func (i *Inventory) conclude(of client.Identity, f finding) {
 	if t.of != of {
 		t.of, t.exists, t.stands = of, false, time.Time{}
 	}
-	t.looked = true
+	t.looked, t.asked = true, time.Now()
 	t.exists = f.exists || f.err != nil && t.exists
 	if f.err == nil {
 		t.stands = f.stands

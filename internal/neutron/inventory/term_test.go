@@ -211,6 +211,27 @@ func TestTermRecordIsWrittenOnceAndReadByEachAudit(t *testing.T) {
 	})
 }
 
+func TestTheTermRecordIsReadAlsoWhileNoAuditEnds(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.living(1, "a")
+		w.server.ResetCalls()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a.lookMeanwhile(ctx)
+		}()
+		for range 3 {
+			a.audit()
+		}
+		w.wantCalls(map[string]int{"GET": 3})
+		elapse(20*time.Minute + time.Second)
+		w.wantCalls(map[string]int{"GET": 10}) // each two intervals: a leader waits for an answer for three
+		cancel()
+		<-done
+	})
+}
+
 func TestLeadersOfTwoClustersWithOneUIDStop(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
 		a := w.living(1, "a")
