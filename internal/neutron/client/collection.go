@@ -110,6 +110,9 @@ func follow[W Identified](
 	for range most.pages {
 		asked, asking := time.Now(), limit
 		p, err := readPage[W](ctx, c, op, of, query)
+		if took := time.Since(asked); err != nil && limit > 0 && took > longPage {
+			c.pages.after(of.Many, limit, limit, c.options.PageSize, took) // it may have failed because it was long
+		}
 		if err != nil {
 			return err
 		}

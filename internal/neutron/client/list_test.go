@@ -134,6 +134,28 @@ func TestPagesThatTakeLongBecomeSmaller(t *testing.T) {
 	}
 }
 
+// A proxy in front of Neutron, or this client, gives up a page that takes long.
+func TestAPageThatFailsByItsLengthIsSmallerNextTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		_, c := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+			limit := r.URL.Query().Get("limit")
+			if asked = append(asked, limit); limit == "101" {
+				time.Sleep(time.Minute) //nolint:forbidigo // the proxy's, in virtual time
+				answer(w, http.StatusGatewayTimeout, "")
+				return
+			}
+			answer(w, http.StatusOK, `{"networks": []}`)
+		}, Options{Timeout: time.Hour})
+		if _, err := listNetworks(t.Context(), c); err == nil {
+			t.Error("the first list succeeded")
+		}
+		_, err := listNetworks(t.Context(), c)
+		expect.NoError(t, err)
+		expect.Equal(t, []string{"101", "50"}, asked, "limits")
+	})
+}
+
 func TestPagesThatBecomeQuickGrow(t *testing.T) {
 	var p pageSizes
 	for _, page := range []struct {

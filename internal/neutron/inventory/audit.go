@@ -254,6 +254,10 @@ func (i *Inventory) listAll(
 	results := make(chan result, len(of))
 	flights := i.begin(ctx, since, of...)
 	for _, s := range of {
+		since := since
+		if f := flights[s]; leave && f != nil && f.began.Before(since) {
+			since = f.began // it takes longer than the interval, and another one at once would be no rest
+		}
 		go func() {
 			moved, err := i.await(ctx, s, since, flights[s])
 			results <- result{moved, err}

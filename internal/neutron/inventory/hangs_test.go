@@ -175,11 +175,19 @@ func TestAListThatFailsIsNotRepeatedByEachWhoNeedsIt(t *testing.T) {
 
 // For a tenant of many networks, Neutron takes minutes for the ports. That fails no audit, and delays no other kind.
 func TestAKindWhoseListTakesLongRests(t *testing.T) {
+	for pages := 3; pages <= 9; pages++ { // the first list ends in each part of an audit, and between two
+		t.Run(fmt.Sprint(pages), func(t *testing.T) { testLongLists(t, pages) })
+	}
+}
+
+func testLongLists(t *testing.T, pages int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{neutron: newFakeNeutron()}
 		fake, c := inBubble(t, b.neutron.ServeHTTP, client.Options{PageSize: 1})
 		b.cloud = fake
-		const page, pages, interval = 8 * time.Second, 4, 20 * time.Second
+		const page, interval = 8 * time.Second, 20 * time.Second
+		list := time.Duration(pages) * page
 		b.Inventory = New(c, cluster, b.told(Options{Ports: true, Interval: interval}))
 		for k := range pages {
 			b.putPort(fmt.Sprint("p", k), ownerOf("o").Marker())
@@ -199,6 +207,10 @@ func TestAKindWhoseListTakesLongRests(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(ctx) }()
+		elapse(list * (1 + restShare) * 9 / 10)
+		b.mu.Lock()
+		expect.Equal(t, 1, lists["ports"], "lists of ports before the first rest ends")
+		b.mu.Unlock()
 		const hour = time.Hour
 		elapse(hour)
 		b.mu.Lock()
@@ -206,6 +218,7 @@ func TestAKindWhoseListTakesLongRests(t *testing.T) {
 		b.mu.Unlock()
 		cancel()
 		<-done
+		elapse(list) // a list under way ends by itself
 
 		succeeds := false // after some that report that the first list of ports is not complete
 		for _, a := range audits {
@@ -214,7 +227,7 @@ func TestAKindWhoseListTakesLongRests(t *testing.T) {
 			}
 		}
 		// At most a quarter of the time, and at least an eighth: an audit has to come after the rest.
-		if all := int(hour / (pages * page)); lists["ports"] > all/4+1 || lists["ports"] < all/8 {
+		if all := int(hour / list); lists["ports"] > all/4+2 || lists["ports"] < all/8 {
 			t.Errorf("%d lists of ports in an hour, of %d without a rest", lists["ports"], all)
 		}
 		if least := int(hour/(interval+listPatience)) * 9 / 10; lists["networks"] < least {
