@@ -43,8 +43,9 @@ type Kind struct {
 	SetSpec func(to, from Object)
 	// Has gives what belongs to an object in Neutron, by its status.
 	Has func(Object) []Resource
-	// Class gives the class and the credentials that an object names; nil for a kind whose objects name none.
-	Class func(Object) (className string, cloud *cloudteamv1.CloudReference)
+	// Class gives the class and the credentials that an object names, and by which class it was made; nil for a kind whose
+	// objects name none.
+	Class func(Object) (className string, cloud *cloudteamv1.CloudReference, applied *cloudteamv1.AppliedClass)
 	// In gives the client for a namespace; "" means all of them.
 	In func(c clientset.Interface, namespace string) Client
 	// Informer gives a factory's informer.
@@ -99,9 +100,9 @@ var All = []Kind{
 		if r := status.Router; r != nil && !r.Existing {
 			add("router", r.ID, "")
 		}
-	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
-		spec := &obj.(*cloudteamv1.Network).Spec
-		return spec.ClassName, spec.Cloud
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference, *cloudteamv1.AppliedClass) {
+		o := obj.(*cloudteamv1.Network)
+		return o.Spec.ClassName, o.Spec.Cloud, o.Status.Class
 	}),
 	row(SecurityGroup, "secgroup", cloudteamv1.SecurityGroupFinalizer, typed.CloudteamV1Interface.SecurityGroups,
 		informers.Interface.SecurityGroups,
@@ -109,9 +110,9 @@ var All = []Kind{
 			return &g.Spec, &g.Status.ResourceStatus
 		}).having(func(obj Object, add func(kind, id, says string)) {
 		add("security group", obj.(*cloudteamv1.SecurityGroup).Status.SecurityGroupID, "")
-	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
-		spec := &obj.(*cloudteamv1.SecurityGroup).Spec
-		return spec.ClassName, spec.Cloud
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference, *cloudteamv1.AppliedClass) {
+		o := obj.(*cloudteamv1.SecurityGroup)
+		return o.Spec.ClassName, o.Spec.Cloud, o.Status.Class
 	}),
 	row(NetworkPort, "np", cloudteamv1.PortFinalizer, typed.CloudteamV1Interface.NetworkPorts,
 		informers.Interface.NetworkPorts,
@@ -135,9 +136,9 @@ var All = []Kind{
 		}).having(func(obj Object, add func(kind, id, says string)) {
 		status := &obj.(*cloudteamv1.FloatingIP).Status
 		add("floating IP", status.FloatingIPID, status.Address)
-	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
-		spec := &obj.(*cloudteamv1.FloatingIP).Spec
-		return spec.ClassName, spec.Cloud
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference, *cloudteamv1.AppliedClass) {
+		o := obj.(*cloudteamv1.FloatingIP)
+		return o.Spec.ClassName, o.Spec.Cloud, o.Status.Class
 	}),
 }
 
@@ -238,7 +239,9 @@ func (k Kind) having(each func(obj Object, add func(kind, id, says string))) Kin
 	return k
 }
 
-func (k Kind) ofClass(class func(Object) (string, *cloudteamv1.CloudReference)) Kind {
+func (k Kind) ofClass(
+	class func(Object) (string, *cloudteamv1.CloudReference, *cloudteamv1.AppliedClass),
+) Kind {
 	k.Class = class
 	return k
 }

@@ -28,10 +28,8 @@ type declaration struct {
 	named bool
 	// port is the marker of the NetworkPort whose port PortID is.
 	port plan.Owner
-	// class is the class that the floating IP is made with; nil for none. forbids says what it, or that of the port's
-	// Network, forbids of a floating IP that is kept all the same. It is nil if nothing.
-	class   *cloudteamv1.AppliedClass
-	forbids *controller.State
+	// judged is what the class of the floating IP, or that of the port's Network, says of it.
+	judged managed.Judged
 	// pending says why the floating IP cannot be associated with its port now; nil if it can.
 	pending *managed.Problem
 }
@@ -143,27 +141,17 @@ func (d declaration) Retained() managed.Declaration {
 // declarationOf is the Kind's Declare. A FloatingIP that its class forbids is not applied. One that was applied before
 // stays. The address comes before its port, and stays after it.
 func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (managed.Declaration, error) {
-	made, rule, reason, message := k.classes.JudgeFloatingIP(inClass(obj), &obj.Spec)
-	d := declaration{class: made.With, named: obj.Status.ExternalNetworkID == ""}
-	if d.class != nil { // the defaults are for Networks
-		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
-	}
-	if reason != "" {
-		d.forbids = new(controller.Stalled(reason, message))
-	}
-	refused := d.forbids != nil && !made.Kept
-	if refused && (obj.Status.FloatingIPID == "" || obj.Spec.Import != nil && obj.Status.AppliedGeneration == 0) {
-		return nil, managed.Waits(*d.forbids)
-	}
-	if full := k.room.Refuse(obj, rule.LimitMessage("FloatingIP")); full != nil {
-		return nil, full
+	judged, refused := k.class.Of(obj)
+	d := declaration{judged: judged, named: obj.Status.ExternalNetworkID == ""}
+	if refused != nil && (obj.Status.FloatingIPID == "" || obj.Spec.Import != nil && obj.Status.AppliedGeneration == 0) {
+		return nil, refused
 	}
 	port, err := k.port(obj)
-	if refused { // a class that forbids it now opens no port, and keeps none that the spec no longer names
+	if refused != nil { // a class that forbids it now opens no port, and keeps none that the spec no longer names
 		if port != nil && port.Status.PortID != obj.Status.PortID {
 			port = nil
 		}
-		err = managed.Waits(*d.forbids)
+		err = refused
 	}
 	if problem, waits := err.(*managed.Problem); waits { //nolint:errorlint // port wraps none
 		d.pending, err = problem, nil
@@ -173,8 +161,8 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 	}
 	if port != nil {
 		d.port = plan.Owner{Cluster: owner.Cluster, Object: string(port.UID)}
-		if d.forbids == nil {
-			d.forbids = k.forbids(obj, port)
+		if d.judged.Forbids == nil {
+			d.judged.Forbids = k.forbids(obj, port)
 		}
 	}
 	d.FloatingSpec = declare.FloatingIP(obj, owner, port)
@@ -224,7 +212,7 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 			"associated with a port. Run kubectl describe to see what the Network has, or name another NetworkPort in "+
 			"spec.portName.", name, on.Name)
 	}
-	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
+	if message := k.class.Classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
 	if own := port.Status.FloatingIP; own != nil && own.ExternalNetworkID == obj.Status.ExternalNetworkID {
@@ -267,7 +255,7 @@ func (k *kind) forbids(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPor
 	if err != nil {
 		return nil // it was allowed when it existed
 	}
-	message := k.classes.JudgeFloatingTo(on, true)
+	message := k.class.Classes.JudgeFloatingTo(on, true)
 	if message == "" {
 		return nil
 	}
@@ -290,7 +278,7 @@ func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, _ plan.Owne
 	network, port := status.ExternalNetworkID, status.PortID
 	var forbids *controller.State
 	if d, ok := declared.(declaration); ok {
-		status.Class, forbids = d.class, d.forbids
+		status.Class, forbids = d.judged.With, d.judged.Forbids
 		network, port = cmp.Or(network, d.NetworkID), d.PortID
 	}
 	managed.SetViolation(obj, &status.Conditions, forbids)

@@ -35,8 +35,7 @@ type kind struct {
 	floating cache.Indexer
 	ports    listers.NetworkPortLister
 	networks listers.NetworkLister
-	classes  *classes.Classes
-	room     *managed.Room[*cloudteamv1.FloatingIP]
+	class    *managed.Classed[*cloudteamv1.FloatingIP]
 	// portCache is that of ports, and waiting has the FloatingIPs that wait for a port.
 	portCache cache.Indexer
 	waiting   controller.Line
@@ -60,8 +59,18 @@ func NewController(
 		return nil, err
 	}
 	own := &kind{
-		floating: informer.GetIndexer(), ports: to.Ports.Lister(), networks: to.Networks.Lister(), classes: of,
-		room: roomFor(of), portCache: to.Ports.Informer().GetIndexer(),
+		floating: informer.GetIndexer(), ports: to.Ports.Lister(), networks: to.Networks.Lister(),
+		portCache: to.Ports.Informer().GetIndexer(),
+		class: &managed.Classed[*cloudteamv1.FloatingIP]{
+			Classes: of,
+			Judge: func(in *cloudteamv1.Network, obj *cloudteamv1.FloatingIP) (classes.Made, classes.Rule, string, string) {
+				return of.JudgeFloatingIP(in, &obj.Spec)
+			},
+			Exists: func(obj *cloudteamv1.FloatingIP) bool {
+				return obj.Status.FloatingIPID != "" || obj.Status.AppliedGeneration > 0
+			},
+			Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.FloatingIPsPerNamespace },
+		},
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.FloatingIP]{
 		Controller: Name,
@@ -77,14 +86,9 @@ func NewController(
 			}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name, Imported: obj.Spec.Import != nil}}
 		},
-		Cloud: func(obj *cloudteamv1.FloatingIP) (managed.Place, bool) {
-			cloud, known := managed.CloudOf(inClass(obj), of)
-			return managed.Place{Cloud: cloud}, known
-		},
-		Operator: of.Namespace(),
+		Class:    own.class,
 		Declare:  own.declarationOf,
 		Policies: policies,
-		Room:     own.room,
 		InUse:    func(*cloudteamv1.FloatingIP) string { return "" },
 		Show:     show,
 		ToWrite: func(was, is *cloudteamv1.FloatingIP) (any, bool) {

@@ -5,7 +5,7 @@
 //
 // Files, from the top down: reconciler (events, cloud, finalizer), sync (protocol), observe, pause and release (its
 // other paths), inventory (what is in Neutron), clouds (other clouds), takeback (metadata), memory, status, events,
-// errors, policies, room (limits of classes), kind.
+// errors, policies, class, room (limits of classes), kind.
 package managed
 
 import (
@@ -67,6 +67,8 @@ type Kind[T Object] struct {
 	// Needs, if set, lists the kinds of resources that an object may have besides those of Expected, by its spec and
 	// status. The list of another kind may fail or hang: that does not stop the object's syncs.
 	Needs func(obj T) []plan.Kind
+	// Class, if set, judges the kind's objects by their NetworkClasses.
+	Class *Classed[T]
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
 	// Home, if set, gives the namespace whose Secrets may be for an object's cloud; the default is the object's own.

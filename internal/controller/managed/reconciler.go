@@ -75,6 +75,9 @@ const (
 func NewReconciler[T Object](
 	kind Kind[T], informer cache.SharedIndexInformer, inventory Inventory, recorder record.EventRecorder, cluster string,
 ) (*Reconciler[T], error) {
+	if kind.Class != nil {
+		kind.Class.fill(&kind)
+	}
 	r := &Reconciler[T]{
 		kind:      kind,
 		row:       kinds.OfObject(*new(T)),

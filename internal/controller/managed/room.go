@@ -303,28 +303,3 @@ func (r *Room[T]) Refuse(obj T, message func(limit int32) string) *Problem {
 	}
 	return nil
 }
-
-// InClass is a Network of the class and the cloud of an object of another kind, for what decides about these. It has no
-// subnets and nothing else that a class could forbid.
-func InClass(
-	of metav1.ObjectMeta, cloud *cloudteamv1.CloudReference, className string, status cloudteamv1.ResourceStatus,
-	class *cloudteamv1.AppliedClass,
-) *cloudteamv1.Network {
-	n := &cloudteamv1.Network{ObjectMeta: of}
-	n.Spec.Cloud, n.Spec.ClassName = cloud, className
-	n.Status.ResourceStatus, n.Status.Class = status, class
-	return n
-}
-
-// SetViolation says in the conditions what its class forbids of an object that is nevertheless kept; forbids is nil
-// if it forbids nothing. Of an object that is being deleted nothing is said.
-func SetViolation(obj metav1.Object, conditions *[]metav1.Condition, forbids *controller.State) {
-	if forbids == nil || obj.GetDeletionTimestamp() != nil {
-		meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionClassViolated)
-		return
-	}
-	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: cloudteamv1.ConditionClassViolated, Status: metav1.ConditionTrue, ObservedGeneration: obj.GetGeneration(),
-		Reason: forbids.Reason, Message: forbids.Message,
-	})
-}

@@ -39,8 +39,7 @@ type Options struct {
 
 // kind has what the functions of the Kind need.
 type kind struct {
-	classes   *classes.Classes
-	room      *managed.Room[*cloudteamv1.Network]
+	class     *managed.Classed[*cloudteamv1.Network]
 	addresses addressWatch
 }
 
@@ -50,7 +49,13 @@ func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
-	own := &kind{options.Classes, roomFor(options.Classes), addressWatch{options.AddressesLow}}
+	own := &kind{addresses: addressWatch{options.AddressesLow}, class: &managed.Classed[*cloudteamv1.Network]{
+		Classes: options.Classes,
+		Exists: func(obj *cloudteamv1.Network) bool {
+			return obj.Status.NetworkID != "" || obj.Status.AppliedGeneration > 0
+		},
+		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace },
+	}}
 	kind := managed.Kind[*cloudteamv1.Network]{
 		Controller: Name,
 		Resource:   plan.KindNetwork,
@@ -60,14 +65,9 @@ func NewController(
 		},
 		Expected: own.expected,
 		Needs:    own.needs,
-		Cloud: func(obj *cloudteamv1.Network) (managed.Place, bool) {
-			cloud, known := managed.CloudOf(obj, own.classes)
-			return managed.Place{Cloud: cloud}, known
-		},
-		Operator: own.classes.Namespace(),
+		Class:    own.class,
 		Declare:  own.declarationOf,
 		Policies: policies,
-		Room:     own.room,
 		InUse:    func(*cloudteamv1.Network) string { return "" },
 		Show: func(
 			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
@@ -170,10 +170,8 @@ func mayUse(port *cloudteamv1.NetworkPort, network *cloudteamv1.Network) bool {
 // declaration is a Network's spec.
 type declaration struct {
 	plan.Spec
-	// class is the class that the Network is made with; nil for none. forbids says what it forbids of a Network that is
-	// kept all the same; it is nil if nothing.
-	class   *cloudteamv1.AppliedClass
-	forbids *controller.State
+	// judged is what the Network's class says of it.
+	judged managed.Judged
 }
 
 // Plan implements managed.Declaration.
@@ -215,19 +213,12 @@ func (d declaration) takingBack(fields []string) managed.Declaration {
 // declarationOf is the Kind's Declare. A spec that the Network's class forbids, or that comes after as many Networks as
 // it allows, is not applied. One that was applied before stays.
 func (k *kind) declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
-	made, rule, reason, message := k.classes.Judge(obj)
-	d := declaration{class: made.With}
-	if reason != "" {
-		d.forbids = new(controller.Stalled(reason, message))
+	judged, refused := k.class.Of(obj)
+	if refused != nil {
+		return nil, refused
 	}
-	if d.forbids != nil && !made.Kept {
-		return nil, managed.Waits(*d.forbids)
-	}
-	if full := k.room.Refuse(obj, rule.LimitMessage("Network")); full != nil {
-		return nil, full
-	}
-	var err error
-	d.Spec, err = declare.Network(made.Effective(obj), owner)
+	spec, err := declare.Network(judged.Effective(obj), owner)
+	d := declaration{spec, judged}
 	if obj.Observes() {
 		return observing{d, policies(obj).IgnoreDrift}, err
 	}
@@ -250,7 +241,7 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 // needs is the Kind's Needs. Neither routers nor their interfaces concern a Network that declares no router, unless the
 // status names one: that one has to go first.
 func (k *kind) needs(obj *cloudteamv1.Network) []plan.Kind {
-	obj = k.classes.Of(obj).Effective(obj)
+	obj = k.class.Classes.Of(obj).Effective(obj)
 	if obj.Spec.Router != nil || obj.Status.Router != nil {
 		return []plan.Kind{plan.KindPort, plan.KindRouter}
 	}
@@ -260,7 +251,7 @@ func (k *kind) needs(obj *cloudteamv1.Network) []plan.Kind {
 // expected is the Kind's Expected: the network, and its own router. A router that the spec declares no longer is
 // expected until the status says that it is gone.
 func (k *kind) expected(obj *cloudteamv1.Network) []managed.Lookup {
-	obj = k.classes.Of(obj).Effective(obj)
+	obj = k.class.Classes.Of(obj).Effective(obj)
 	name := declare.NetworkName(obj)
 	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
 	if obj.Spec.Import != nil {

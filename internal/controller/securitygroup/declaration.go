@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -20,10 +19,8 @@ import (
 // declaration is a SecurityGroup's spec.
 type declaration struct {
 	plan.GroupSpec
-	// class is the class that the group is made with; nil for none. forbids says what it forbids of a group that is kept
-	// all the same; it is nil if nothing.
-	class   *cloudteamv1.AppliedClass
-	forbids *controller.State
+	// judged is what the group's class says of it.
+	judged managed.Judged
 	// toldBy are the clouds that told the ids of groups that rules are about.
 	toldBy []cloudteamv1.CloudStatus
 	// pending says for which groups rules wait; nil if none does.
@@ -56,20 +53,11 @@ func (d declaration) Retained() managed.Declaration {
 // declarationOf is the Kind's Declare. A SecurityGroup whose class is not for its namespace, or does not exist, is not
 // applied. One that was applied before stays.
 func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (managed.Declaration, error) {
-	made, rule, reason, message := k.classes.Judge(inClass(obj))
-	d := declaration{class: made.With}
-	if d.class != nil { // the defaults are for Networks
-		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
+	judged, refused := k.class.Of(obj)
+	if refused != nil {
+		return nil, refused
 	}
-	if reason != "" {
-		d.forbids = new(controller.Stalled(reason, message))
-	}
-	if d.forbids != nil && !made.Kept {
-		return nil, managed.Waits(*d.forbids)
-	}
-	if full := k.room.Refuse(obj, rule.LimitMessage("SecurityGroup")); full != nil {
-		return nil, full
-	}
+	d := declaration{judged: judged}
 	about, err := k.remotes(obj)
 	if err != nil {
 		return nil, err
@@ -98,7 +86,7 @@ type remotes struct {
 // name another namespace's group. Rules that exist stay then: the two may be on their way from the one to the other.
 func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error) {
 	found.ids = map[string]string{}
-	at, _ := managed.CloudOf(inClass(obj), k.classes)
+	at, _ := k.class.CloudOf(obj)
 	for _, name := range declare.RemoteGroups(obj) {
 		wait := func(format string) { found.waiting = append(found.waiting, fmt.Sprintf(format, name)) }
 		other, exists := controller.Cached[*cloudteamv1.SecurityGroup](k.groups, cache.NewObjectName(obj.Namespace, name))
@@ -135,7 +123,7 @@ func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, _ plan.O
 	obj.Status.SecurityGroupID, obj.Status.RuleCount = group.ID, int32(len(group.Rules))
 	var forbids *controller.State
 	if d, ok := declared.(declaration); ok {
-		obj.Status.Class, forbids = d.class, d.forbids
+		obj.Status.Class, forbids = d.judged.With, d.judged.Forbids
 	}
 	managed.SetViolation(obj, &obj.Status.Conditions, forbids)
 	setPolicyProblem(obj)
@@ -152,19 +140,4 @@ func setPolicyProblem(obj *cloudteamv1.SecurityGroup) {
 		Type: cloudteamv1.ConditionPolicyIncomplete, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
 		Reason: cloudteamv1.ReasonInvalidSpec, Message: problem,
 	})
-}
-
-// inClass is managed.InClass.
-func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
-	return managed.InClass(
-		obj.ObjectMeta, obj.Spec.Cloud, obj.Spec.ClassName, obj.Status.ResourceStatus, obj.Status.Class)
-}
-
-// roomFor bounds how many SecurityGroups of a class a namespace has.
-func roomFor(of *classes.Classes) *managed.Room[*cloudteamv1.SecurityGroup] {
-	return managed.RoomOf(of, inClass,
-		func(obj *cloudteamv1.SecurityGroup) bool {
-			return obj.Status.SecurityGroupID != "" || obj.Status.AppliedGeneration > 0
-		},
-		func(limits cloudteamv1.ClassLimits) *int32 { return limits.SecurityGroupsPerNamespace })
 }

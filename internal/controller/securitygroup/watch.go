@@ -28,9 +28,8 @@ type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
 
 // kind has what the functions of the Kind need.
 type kind struct {
-	groups  cache.Indexer
-	classes *classes.Classes
-	room    *managed.Room[*cloudteamv1.SecurityGroup]
+	groups cache.Indexer
+	class  *managed.Classed[*cloudteamv1.SecurityGroup]
 	// members gives the NetworkPorts that the specs put into a SecurityGroup's group.
 	members func(group cache.ObjectName) []*cloudteamv1.NetworkPort
 }
@@ -47,7 +46,13 @@ func NewController(
 	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
-	own := &kind{groups: groups.Informer().GetIndexer(), classes: of, room: roomFor(of)}
+	own := &kind{groups: groups.Informer().GetIndexer(), class: &managed.Classed[*cloudteamv1.SecurityGroup]{
+		Classes: of,
+		Exists: func(obj *cloudteamv1.SecurityGroup) bool {
+			return obj.Status.SecurityGroupID != "" || obj.Status.AppliedGeneration > 0
+		},
+		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.SecurityGroupsPerNamespace },
+	}}
 	if err := groups.Informer().AddIndexers(cache.Indexers{indexAbout: controller.IndexBy(indexOf)}); err != nil {
 		return nil, fmt.Errorf("indexing securitygroups: %w", err)
 	}
@@ -72,14 +77,9 @@ func NewController(
 			resource := plan.Resource{Kind: plan.KindGroup, ID: obj.Status.SecurityGroupID}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
 		},
-		Cloud: func(obj *cloudteamv1.SecurityGroup) (managed.Place, bool) {
-			cloud, known := managed.CloudOf(inClass(obj), own.classes)
-			return managed.Place{Cloud: cloud}, known
-		},
-		Operator: own.classes.Namespace(),
+		Class:    own.class,
 		Declare:  own.declarationOf,
 		Policies: policies,
-		Room:     own.room,
 		InUse:    own.inUse,
 		Show:     show,
 		ToWrite: func(was, is *cloudteamv1.SecurityGroup) (any, bool) {

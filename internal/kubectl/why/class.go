@@ -153,7 +153,7 @@ func (w *walk) useOf(c *cloudteamv1.NetworkClass) *use {
 			if p, ok := obj.(*cloudteamv1.NetworkPort); ok {
 				member = on[p.Network()]
 			} else if kind.Class != nil {
-				className, cloud := kind.Class(obj)
+				className, cloud, _ := kind.Class(obj)
 				member = cloud == nil && slices.Contains(named, className)
 			}
 			if kind.Name == kinds.Network {

@@ -219,7 +219,7 @@ func (w *walk) common(obj kinds.Object, l Link) []Link {
 	var className string
 	var cloud *cloudteamv1.CloudReference
 	if kind.Class != nil {
-		className, cloud = kind.Class(obj)
+		className, cloud, _ = kind.Class(obj)
 	}
 	switch l.Reason {
 	case notSeen:
