@@ -66,9 +66,7 @@ func NewController(
 			Judge: func(in *cloudteamv1.Network, obj *cloudteamv1.FloatingIP) (classes.Made, classes.Rule, string, string) {
 				return of.JudgeFloatingIP(in, &obj.Spec)
 			},
-			Exists: func(obj *cloudteamv1.FloatingIP) bool {
-				return obj.Status.FloatingIPID != "" || obj.Status.AppliedGeneration > 0
-			},
+			ID:    func(obj *cloudteamv1.FloatingIP) string { return obj.Status.FloatingIPID },
 			Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.FloatingIPsPerNamespace },
 		},
 	}

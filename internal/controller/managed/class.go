@@ -17,8 +17,8 @@ type Classed[T Object] struct {
 	Classes *classes.Classes
 	// Judge, if set, takes the place of Classes.Judge. in is a Network of the object's class and cloud.
 	Judge func(in *cloudteamv1.Network, obj T) (made classes.Made, rule classes.Rule, reason, message string)
-	// Exists reports by the status whether an object has, or had, its main resource: then no limit refuses it.
-	Exists func(obj T) bool
+	// ID gives the id of an object's main resource by the status; empty for none.
+	ID func(obj T) string
 	// Limit gives how many objects of the kind a namespace may have; nil for any number.
 	Limit func(cloudteamv1.ClassLimits) *int32
 
@@ -62,7 +62,10 @@ func (c *Classed[T]) CloudOf(obj T) (at CloudRef, known bool) {
 
 // fill sets what a Kind has from its Classed.
 func (c *Classed[T]) fill(kind *Kind[T]) {
-	c.room = RoomOf(c.Classes, func(obj T) *cloudteamv1.Network { return inClass(obj) }, c.Exists, c.Limit)
+	status := kinds.OfObject(*new(T)).Status
+	// No limit refuses what exists, or existed.
+	exists := func(obj T) bool { return c.ID(obj) != "" || status(obj).AppliedGeneration > 0 }
+	c.room = RoomOf(c.Classes, func(obj T) *cloudteamv1.Network { return inClass(obj) }, exists, c.Limit)
 	kind.Room, kind.Operator = c.room, c.Classes.Namespace()
 	kind.Cloud = func(obj T) (Place, bool) {
 		cloud, known := c.CloudOf(obj)

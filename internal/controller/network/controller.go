@@ -51,10 +51,8 @@ func NewController(
 ) (*Controller, error) {
 	own := &kind{addresses: addressWatch{options.AddressesLow}, class: &managed.Classed[*cloudteamv1.Network]{
 		Classes: options.Classes,
-		Exists: func(obj *cloudteamv1.Network) bool {
-			return obj.Status.NetworkID != "" || obj.Status.AppliedGeneration > 0
-		},
-		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace },
+		ID:      func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
+		Limit:   func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace },
 	}}
 	kind := managed.Kind[*cloudteamv1.Network]{
 		Controller: Name,

@@ -48,10 +48,8 @@ func NewController(
 ) (*Controller, error) {
 	own := &kind{groups: groups.Informer().GetIndexer(), class: &managed.Classed[*cloudteamv1.SecurityGroup]{
 		Classes: of,
-		Exists: func(obj *cloudteamv1.SecurityGroup) bool {
-			return obj.Status.SecurityGroupID != "" || obj.Status.AppliedGeneration > 0
-		},
-		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.SecurityGroupsPerNamespace },
+		ID:      func(obj *cloudteamv1.SecurityGroup) string { return obj.Status.SecurityGroupID },
+		Limit:   func(limits cloudteamv1.ClassLimits) *int32 { return limits.SecurityGroupsPerNamespace },
 	}}
 	if err := groups.Informer().AddIndexers(cache.Indexers{indexAbout: controller.IndexBy(indexOf)}); err != nil {
 		return nil, fmt.Errorf("indexing securitygroups: %w", err)

@@ -110,10 +110,11 @@ func follow[W Identified](
 	for range most.pages {
 		asked, asking := time.Now(), limit
 		p, err := readPage[W](ctx, c, op, of, query)
-		if took := time.Since(asked); err != nil && limit > 0 && took > longPage {
-			c.pages.after(of.Many, limit, limit, c.options.PageSize, took) // it may have failed because it was long
-		}
+		took := time.Since(asked)
 		if err != nil {
+			if limit > 0 && took > longPage { // it may have failed because it was long
+				c.pages.after(of.Many, limit, limit, c.options.PageSize, took)
+			}
 			return err
 		}
 		if r.bytes+p.cost > most.list {
@@ -140,7 +141,8 @@ func follow[W Identified](
 			}
 		}
 		if limit > 0 {
-			limit = c.pages.after(of.Many, limit, len(p.items), c.options.PageSize, time.Since(asked))
+			limit = c.pages.after(of.Many, limit, len(p.items), c.options.PageSize, took)
+			query.Set("limit", strconv.Itoa(limit))
 		}
 		if len(p.items) == 0 || !p.more && !nearlyFull(len(p.items), asking) {
 			return nil
@@ -149,9 +151,6 @@ func follow[W Identified](
 			return BadAnswer(op, http.MethodGet, "no item of a page has an id")
 		}
 		query.Set("marker", last)
-		if limit > 0 {
-			query.Set("limit", strconv.Itoa(limit))
-		}
 	}
 	return BadAnswer(op, http.MethodGet, "it has more than %d pages, which is the limit", most.pages)
 }

@@ -280,11 +280,11 @@ func (i *Inventory) listAll(
 				ended, patience = true, time.After(listPatience)
 			}
 		case <-patience:
-			left, hangs := i.awaited(since, of, leave)
+			left, late := i.awaited(since, of, leave)
 			if err == nil {
-				err = hangs
+				err = late
 			}
-			if hangs != nil || left == 0 {
+			if left == 0 {
 				waiting = 0
 			}
 			patience = time.After(left)
@@ -303,7 +303,8 @@ func notLater(t time.Time) time.Time {
 }
 
 // awaited returns how long to wait for lists that are still under way; 0 if there is none, or if all of them may be
-// left alone. The error is that of a list that failed or gets nothing, or of one without which too little is known.
+// left alone, or with an error. The error is that of a list that failed or gets nothing, or of one without which too
+// little is known.
 func (i *Inventory) awaited(since time.Time, of []stocked, leave bool) (left time.Duration, err error) {
 	project, known := i.cloud.Known()
 	i.mu.RLock()

@@ -55,7 +55,7 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 			}})
 			return err
 		}
-		i.term.of, i.term.looked = is, true
+		i.term.of, i.term.looked = is, time.Now()
 		if err := create(t.Context()); !client.IsKind(err, client.Throttled) {
 			t.Fatalf("Neutron limits the rate, and the error is %v", err)
 		}

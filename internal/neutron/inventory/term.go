@@ -99,10 +99,10 @@ type tenure struct {
 	mu sync.Mutex
 	// of is the project of what follows.
 	of client.Identity
-	// looked is true once the record was asked for, with or without an answer. exists is true if there is one.
-	looked, exists bool
-	// asked is when it was last asked for.
-	asked time.Time
+	// looked is when the record was last asked for, with or without an answer; zero before. exists is true if there is
+	// one.
+	looked time.Time
+	exists bool
 	// stands is since when the record is known to have this leader's word; zero if it has not.
 	stands time.Time
 	// settled is true if that is long enough, or if nothing can be known.
@@ -119,7 +119,7 @@ func (t *tenure) in(of client.Identity) (looked, exists bool, stands time.Time, 
 	if t.of != of {
 		return false, false, time.Time{}, false
 	}
-	return t.looked, t.exists, t.stands, t.standing.Disputed
+	return !t.looked.IsZero(), t.exists, t.stands, t.standing.Disputed
 }
 
 // Settled reports whether what no object owns may be removed: this leader's word has stood in the project for long
@@ -248,7 +248,7 @@ func (i *Inventory) lookMeanwhile(ctx context.Context) {
 			return
 		}
 		i.term.mu.Lock()
-		late := time.Since(i.term.asked) > i.options.Interval*3/2
+		late := time.Since(i.term.looked) > i.options.Interval*3/2
 		i.term.mu.Unlock()
 		if late && i.cloud.OutageEnd() == nil && i.holdsAny() {
 			i.look(ctx, true, true)
@@ -324,7 +324,7 @@ func (i *Inventory) conclude(of client.Identity, f finding) {
 	if t.of != of {
 		t.of, t.exists, t.stands = of, false, time.Time{}
 	}
-	t.looked, t.asked = true, time.Now()
+	t.looked = time.Now()
 	t.exists = f.exists || f.err != nil && t.exists
 	if f.err == nil {
 		t.stands = f.stands
