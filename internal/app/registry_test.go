@@ -170,9 +170,16 @@ func TestOneSessionForEachSecret(t *testing.T) {
 	w.put("uid-1", w.clouds)
 	tenant, admin := inTeam, inTeam
 	tenant.Entry, admin.Entry = "tenant", "admin"
+	// Without it, a busy machine may have read the Secret and the cloud before the first answer.
+	asked := make(chan struct{})
+	w.kube.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-asked
+		return false, nil, nil
+	})
 	if _, err := w.In(tenant, false); !errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("at first it is %v", err)
 	}
+	close(asked)
 	theirs, others := w.await(tenant), w.await(admin)
 	if theirs == others {
 		t.Error("two entries share an Inventory")
