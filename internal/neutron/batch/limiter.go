@@ -22,32 +22,30 @@ type limiter struct {
 	size float64
 	// starting is true until calls are seen to wait or fail.
 	starting bool
-	// quickest are the shortest durations, by class of call. They grow slowly, because a cloud may become slower for
-	// good.
+	// quickest are the shortest durations of one resource, by class of call. They grow slowly, because a cloud may become
+	// slower for good.
 	quickest map[class]quickest
 	// grown is when they last grew.
 	grown time.Time
+	// served is how many calls the cloud works on at a time, as far as was seen; at least about one.
+	served float64
 	// cut is when the limit was last cut. Calls that began before it say nothing about the new limit.
 	cut time.Time
 }
 
-// class groups calls that take about the same time on an idle cloud: the same operation, and the same number of
-// resources within a factor of two.
+// class groups calls that take about the same time for a resource on an idle cloud: the same operation, and the same
+// number of resources within a factor of two.
 type class struct {
 	op        string
 	magnitude int
 }
 
-// quickest is the shortest duration of a class. If all calls of the class ran beside many others, most of it may be
-// waiting time.
+// quickest is the shortest duration of one resource in the calls of a class.
 type quickest struct {
 	took time.Duration
-	// among is how many calls ran when it began, itself included; at least firstLimit.
-	among int
-	// guessed is true if took is computed for a cloud that serves one call at a time, and was not measured.
-	guessed bool
-	// waited is how many calls in a row have waited.
-	waited int
+	// inferred is true if no call of the class was seen among at most firstLimit. Then took is what is left without the
+	// wait for the others, if the cloud serves as many as it did before.
+	inferred bool
 }
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
@@ -68,9 +66,8 @@ const (
 	// for half an hour, with two calls at a time. On a cloud that is fully busy, the limit rises as slowly.
 	period = time.Minute
 	growth = 1.02
-	// After so many calls that waited, the quickest duration is guessed. A call that would take so many times as long on a
-	// cloud that serves one at a time refutes the guess.
-	inARow, refuted = 4, 1.25
+	// newest is the weight of a new call in served.
+	newest = 0.25
 	// longest bounds the quickest durations: a class that is never called again grows all the time.
 	longest = time.Hour
 )
@@ -78,20 +75,22 @@ const (
 func newLimiter(most int, now time.Time) *limiter {
 	return &limiter{
 		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]quickest{}, grown: now,
+		served: firstLimit,
 	}
 }
 
 // limit returns how many calls may run concurrently.
 func (l *limiter) limit() int { return int(l.size) }
 
-// succeeded learns from a successful call, which began among so many, itself included. full is true if the limit was
+// succeeded learns from a successful call for so many items. among is how many calls ran meanwhile on average, itself
+// included. How many there were when it began says less: those of a burst begin together. full is true if the limit was
 // reached while the call ran. Only then can its duration show that the limit is too low.
 //
 // At first the limit grows by one with each such call that has not waited. So it about doubles in the duration of a
 // call. A bulk call takes a second or two, so slower growth would leave a fast cloud half idle for long. After the
 // first call that has waited, the limit grows by one in that time.
-func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool) {
-	took := max(now.Sub(began), 1)
+func (l *limiter) succeeded(c class, items int, began, now time.Time, among float64, full bool) {
+	took := max(now.Sub(began)/time.Duration(max(items, 1)), 1)
 	if now.Sub(l.grown) >= period {
 		l.grown = now
 		for c, q := range l.quickest {
@@ -99,32 +98,28 @@ func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool)
 			l.quickest[c] = q
 		}
 	}
-	among = max(among, firstLimit)
-	// What it would take on a cloud that serves one at a time.
-	single := time.Duration(float64(took) * firstLimit / float64(among))
 	q, known := l.quickest[c]
-	if !known || took < q.took || q.guessed && (among == firstLimit || float64(single) > refuted*float64(q.took)) {
-		q = quickest{took: took, among: among}
+	alone := time.Duration(float64(took) / max(1, among/l.served))
+	switch measured := among <= firstLimit; {
+	case measured && (!known || q.inferred), !q.inferred && took < q.took:
+		q = quickest{took: took}
+	case !known, q.inferred && alone < q.took:
+		// It waited as others do. Else the first calls of each class would raise the limit of a cloud that is busy.
+		q = quickest{alone, true}
 	}
-	defer func() { l.quickest[c] = q }()
+	l.quickest[c] = q
+	slowness := float64(took) / float64(q.took)
+	switch served := max(among, firstLimit) / slowness; {
+	case q.inferred: // it would only repeat itself
+	case slowness > unhurt:
+		l.served += newest * (served - l.served)
+	default:
+		l.served = max(l.served, served) // it may serve more: none of these waited
+	}
 	if began.Before(l.cut) {
 		return
 	}
-	waitingFor := func() (slowness, waiting float64) {
-		slowness = float64(took) / float64(q.took)
-		return slowness, l.size * (1 - min(1, tolerance/slowness))
-	}
-	slowness, waiting := waitingFor()
-	q.waited++
-	if waiting < fewWaiting {
-		q.waited = 0
-	}
-	if q.waited >= inARow && q.among > firstLimit && single < q.took {
-		// Several calls have waited, one after another. So the quickest one, which ran among many, had waited as well. A
-		// single slow call says nothing: some take longer by themselves.
-		q = quickest{took: single, among: firstLimit, guessed: true}
-		slowness, waiting = waitingFor()
-	}
+	waiting := l.size * (1 - min(1, tolerance/slowness))
 	switch {
 	case l.starting && waiting >= fewWaiting:
 		// The limit exceeds what the cloud can serve by the calls that wait now.
@@ -158,9 +153,10 @@ type slot struct {
 	// limiter learns from the call.
 	limiter *limiter
 	class   class
+	items   int
 	began   time.Time
-	// among is how many calls ran when it began, itself included.
-	among int
+	// ran is the Queue's when it began.
+	ran time.Duration
 	// late is set when the call has taken so long that it leaves its place among those of all Queues to others, and
 	// overdue when it no longer uses the Queue's own limit. The Queue's mu guards both.
 	late, overdue bool
@@ -169,14 +165,17 @@ type slot struct {
 
 // begin starts a call of a line. The caller holds mu.
 func (b *Queue) begin(l *line, op string, items int) *slot {
+	now := time.Now()
+	s := &slot{
+		queue: b, seat: b.seat, line: l, limiter: b.limiter, class: classOf(op, items), items: items, began: now,
+		ran: b.measure(now),
+	}
 	b.underway++
 	l.underway++
-	s := &slot{queue: b, seat: b.seat, line: l, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
-	s.among = b.underway + b.overdue
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
-	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class].took, func() {
+	s.timer = time.AfterFunc(patience+patienceTimes*time.Duration(items)*b.limiter.quickest[s.class].took, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch {
@@ -199,6 +198,13 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 		}
 	})
 	return s
+}
+
+// measure returns how long all calls have run until now, together. The caller holds mu, and then changes their number.
+func (b *Queue) measure(now time.Time) time.Duration {
+	b.ran += time.Duration(b.underway+b.overdue) * now.Sub(b.measured)
+	b.measured = now
+	return b.ran
 }
 
 // doubt gives the place of the first late call to another call, for one late call at a time. A cloud that is only slow
@@ -241,6 +247,8 @@ func (s *slot) end(errs ...error) {
 	b := s.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
+	among := float64(b.measure(now)-s.ran) / float64(max(now.Sub(s.began), 1))
 	s.timer.Stop()
 	s.timer = nil
 	b.late = slices.DeleteFunc(b.late, func(late *slot) bool { return late == s })
@@ -258,7 +266,7 @@ func (s *slot) end(errs ...error) {
 	}
 	b.doubt()
 	if s.limiter == b.limiter {
-		s.learn(errs, time.Now())
+		s.learn(errs, now, among)
 	}
 	b.dispatch()
 }
@@ -280,11 +288,12 @@ func (s *slot) leave() {
 	}
 }
 
-// learn updates the limiter and the Queue from the result of a call. The caller holds mu.
-func (s *slot) learn(errs []error, now time.Time) {
+// learn updates the limiter and the Queue from the result of a call. among is as in limiter.succeeded. The caller holds
+// mu.
+func (s *slot) learn(errs []error, now time.Time, among float64) {
 	b := s.queue
 	if len(errs) == 1 && errs[0] == nil {
-		b.limiter.succeeded(s.class, s.began, now, s.among, !b.full.Before(s.began))
+		b.limiter.succeeded(s.class, s.items, s.began, now, among, !b.full.Before(s.began))
 		return
 	}
 	for _, err := range errs {

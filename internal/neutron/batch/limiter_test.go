@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,69 @@ func TestASlowCloudIsNotGivenMoreCallsForThat(t *testing.T) {
 	})
 }
 
+// sharing is a cloud whose workers share their time between all calls, as Neutron's green threads do.
+type sharing struct {
+	workers float64
+	running atomic.Int64
+	mu      sync.Mutex
+	most    int64
+}
+
+func (c *sharing) post(
+	_ context.Context, _ string, of client.Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	const slice = 10 * time.Millisecond
+	running := c.running.Add(1)
+	c.mu.Lock()
+	c.most = max(c.most, running)
+	c.mu.Unlock()
+	takes := map[client.Collection]time.Duration{networkTests: 60, subnetTests: 80, portTests: 140}[of] * time.Millisecond
+	for work := time.Duration(len(bodies)) * takes; work > 0; work -= slice {
+		elapsed(time.Duration(float64(slice) * max(1, float64(c.running.Load())/c.workers)))
+	}
+	c.running.Add(-1)
+	return make([]json.RawMessage, len(bodies)), nil
+}
+
+// The first calls of a kind may come while many run. That they take long says nothing of the kind then.
+func TestEachKindOfCallFindsTheSameLimit(t *testing.T) {
+	for workers, wants := range map[float64]struct{ least, most int64 }{1: {2, 9}, 2: {2, 9}, 16: {8, 16}} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &sharing{workers: workers}
+				b := New(Options{Post: c.post})
+				create := func(collections ...client.Collection) {
+					c.most = 0
+					keys := make(chan int)
+					var all sync.WaitGroup
+					for range 500 {
+						all.Go(func() {
+							for key := range keys {
+								for _, of := range collections {
+									_, err := b.Create(t.Context(), Item{Op: "create " + of.One, Collection: of, Key: fmt.Sprint(of.One, key)})
+									expect.NoError(t, err)
+								}
+							}
+						})
+					}
+					for key := range 1000 {
+						keys <- key
+					}
+					close(keys)
+					all.Wait()
+					if c.most < wants.least || c.most > wants.most {
+						t.Errorf("creating %v: %d calls ran together, want %+v", collections, c.most, wants)
+					}
+				}
+				create(networkTests, subnetTests)
+				create(portTests)
+				create(portTests)
+				rested(t, b)
+			})
+		})
+	}
+}
+
 // hear has a limiter hear of calls of a class, as many as are under way at the limit, that were begun together and
 // took so long.
 func hear(l *limiter, of string, took time.Duration) {
@@ -124,7 +188,7 @@ func hear(l *limiter, of string, took time.Duration) {
 	elapsed(took)
 	together := l.limit()
 	for range together {
-		l.succeeded(classOf(of, 25), began, time.Now(), together, true)
+		l.succeeded(classOf(of, 25), 1, began, time.Now(), float64(together), true)
 	}
 }
 
@@ -163,7 +227,7 @@ func TestOneSlowCallAtMostHalvesTheLimit(t *testing.T) {
 		}
 		began := time.Now()
 		elapsed(time.Minute / 2)
-		l.succeeded(classOf("create network", 25), began, time.Now(), l.limit(), true)
+		l.succeeded(classOf("create network", 25), 1, began, time.Now(), float64(l.limit()), true)
 		expect.Equal(t, 8, l.limit(), "the limit after one slow call")
 		if l.starting {
 			t.Error("it still leaps")
@@ -182,7 +246,7 @@ func TestALongCallAmongManyCostsLittle(t *testing.T) {
 		for range 20 {
 			began := time.Now()
 			elapsed(5 * time.Second / 2)
-			l.succeeded(classOf("bind port", 25), began, time.Now(), l.limit(), true)
+			l.succeeded(classOf("bind port", 25), 1, began, time.Now(), float64(l.limit()), true)
 			hear(l, "bind port", time.Second)
 		}
 		if l.limit() < 14 {

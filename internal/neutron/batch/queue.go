@@ -35,6 +35,9 @@ type Queue struct {
 	limiter *limiter
 	// underway counts the calls that use the limit. overdue counts those that ran too long and no longer use it.
 	underway, overdue int
+	// ran is how long both have run until measured, together.
+	ran      time.Duration
+	measured time.Time
 	// late are calls that have used the limit for too long, the first one first. doubted was one, and has lost its place;
 	// nothing that began after it has been answered yet. quiet is true if nothing at all was for some time.
 	late    []*slot

@@ -26,6 +26,7 @@ var (
 	elapsed      = virtual.Elapse
 	networkTests = client.Collection{One: "network", Many: "networks", Bulk: true}
 	subnetTests  = client.Collection{One: "subnet", Many: "subnets", Bulk: true}
+	portTests    = client.Collection{One: "port", Many: "ports", Bulk: true}
 )
 
 type testFlow struct{}

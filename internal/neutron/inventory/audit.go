@@ -92,7 +92,7 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time, due []stock
 	ctx, span := tracing.Begin(ctx, "audit")
 	began := time.Now()
 	moved, err := i.listAll(ctx, since, due, leave)
-	if counted := i.countAddresses(ctx, since); err == nil {
+	if counted := i.countAddresses(ctx, since, leave); err == nil {
 		err = counted // what the other kinds' lists show needs the count, too
 	}
 	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
@@ -191,12 +191,11 @@ func (l *lists) hear() { l.heard.Store(time.Now().UnixNano()) }
 // silence is how long the list under way has got nothing.
 func (l *lists) silence() time.Duration { return time.Since(time.Unix(0, l.heard.Load())) }
 
-// mayBeLate reports whether a regular audit does without a list that takes long: it is not the first, and is under way
-// and gets something from the cloud, or the kind rests after it.
+// mayBeLate reports whether a regular audit does without a list that takes long: it is not the first, and is under way,
+// or the kind rests after it. A page that hangs fails it (client.Options.Timeout).
 func (l *lists) mayBeLate() bool {
-	progresses := l.flight != nil && l.silence() < listPatience
 	rest := min(restShare*l.ended.Sub(l.began), longestRest)
-	return !l.began.IsZero() && (progresses || time.Since(l.ended) < rest)
+	return !l.began.IsZero() && (l.flight != nil || time.Since(l.ended) < rest)
 }
 
 // since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
@@ -239,8 +238,8 @@ const (
 
 // listAll waits for lists of kinds that began at since or later, and starts those that are necessary. It returns the
 // objects that changed in lists for which it waited. After the first list has ended, the others have listPatience since
-// they last got something: who hangs longer fails the audit and is left alone. With leave, lists that get something are
-// left alone, too, and fail nothing; see auditSince.
+// they last got something: who hangs longer fails the audit and is left alone. With leave, lists that are not the first
+// are left alone, too, and fail nothing; see auditSince.
 func (i *Inventory) listAll(
 	ctx context.Context, since time.Time, of []stocked, leave bool,
 ) (moved []string, err error) {
@@ -253,19 +252,20 @@ func (i *Inventory) listAll(
 	}
 	results := make(chan result, len(of))
 	flights := i.begin(ctx, since, of...)
+	var patience <-chan time.Time // begins when the first has ended
+	silence := listSilence
+	if leave {
+		patience, silence = time.After(listSilence), listTimeout // all of them may take long
+	}
 	for _, s := range of {
 		since := since
 		if f := flights[s]; leave && f != nil && f.began.Before(since) {
 			since = f.began // it takes longer than the interval, and another one at once would be no rest
 		}
 		go func() {
-			moved, err := i.await(ctx, s, since, flights[s])
+			moved, err := i.await(ctx, s, since, flights[s], silence)
 			results <- result{moved, err}
 		}()
-	}
-	var patience <-chan time.Time // begins when the first has ended
-	if leave {
-		patience = time.After(listSilence) // all of them may take long
 	}
 	ended := false
 	for waiting := len(of); waiting > 0; {
@@ -315,12 +315,14 @@ func (i *Inventory) awaited(since time.Time, of []stocked, leave bool) (left tim
 		case !l.began.Before(since):
 		case l.flight == nil && l.failed != nil:
 			return 0, l.failed // it has just ended
+		case leave && !l.began.IsZero() && l.failed == nil && known && l.of == project:
+			// A cloud that creates a thousand ports takes more than listPatience for a page.
 		case l.flight != nil && silence >= listPatience:
 			return 0, noAnswer(l.op, "")
-		case !leave:
-			left = max(left, listPatience-silence, time.Second)
-		case l.began.IsZero() || l.failed != nil || !known || l.of != project:
+		case leave:
 			return 0, &client.Error{Kind: client.Transient, Op: l.op, Reason: "the list is not complete yet"}
+		default:
+			left = max(left, listPatience-silence, time.Second)
 		}
 	}
 	return left, nil
@@ -410,8 +412,11 @@ func (i *Inventory) land(landed <-chan landing, lists int) {
 }
 
 // await waits for a complete list of a kind that began at since or later, and starts one if necessary. It returns the
-// objects that changed in lists for which it waited. The first of these is f, which may have ended, unless it is nil.
-func (i *Inventory) await(ctx context.Context, s stocked, since time.Time, f *flight) ([]string, error) {
+// objects that changed in lists for which it waited. The first of these is f, which may have ended, unless it is nil. A
+// list may get nothing for as long as silence.
+func (i *Inventory) await(
+	ctx context.Context, s stocked, since time.Time, f *flight, silence time.Duration,
+) ([]string, error) {
 	project, bound := client.Wanted(ctx)
 	for ; ; f = nil {
 		i.mu.Lock()
@@ -431,7 +436,7 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time, f *fl
 		}
 		i.mu.Unlock()
 
-		if err := f.wait(ctx, s); err != nil {
+		if err := f.wait(ctx, s, silence); err != nil {
 			return nil, err
 		}
 		if errors.Is(f.err, client.ErrOutage) && i.cloud.OutageEnd() == nil {
@@ -443,14 +448,14 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time, f *fl
 	}
 }
 
-// wait waits for the end of a list, unless the cloud is silent for listSilence.
-func (f *flight) wait(ctx context.Context, s stocked) error {
+// wait waits for the end of a list, unless the cloud is silent for so long.
+func (f *flight) wait(ctx context.Context, s stocked, silence time.Duration) error {
 	for {
-		ended, err := within(ctx, listSilence-s.lists().silence(), f.done)
+		ended, err := within(ctx, silence-s.lists().silence(), f.done)
 		switch {
 		case ended || err != nil:
 			return err
-		case s.lists().silence() >= listSilence:
+		case s.lists().silence() >= silence:
 			return noAnswer(s.lists().op, client.GateTurn)
 		}
 	}

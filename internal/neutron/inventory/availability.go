@@ -33,8 +33,9 @@ type counts struct {
 	project client.Identity
 	// again is when to retry the cloud's own count after a refusal.
 	again time.Time
-	// began is when the cloud's last count began.
-	began time.Time
+	// began is when the cloud's last count began, and failed is why the last one failed.
+	began  time.Time
+	failed error
 	// foreign is true once Foreign has read a network. Then the cloud's count is needed even if the Inventory holds none.
 	foreign bool
 }
@@ -58,8 +59,9 @@ type counting struct {
 }
 
 // countAddresses asks the cloud how many addresses are in use, unless that is under way or a count began at since or
-// later. A count that hangs goes on without the caller after listPatience.
-func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
+// later. A count that takes longer than listPatience goes on without the caller. With leave, that is no error if the
+// last one succeeded.
+func (i *Inventory) countAddresses(ctx context.Context, since time.Time, leave bool) error {
 	i.mu.Lock()
 	if ctx.Err() != nil || !i.counts.began.Before(since) {
 		i.mu.Unlock()
@@ -72,6 +74,7 @@ func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
 		go func() {
 			c.err = i.readCounts(context.WithoutCancel(ctx))
 			i.mu.Lock()
+			i.counts.failed = c.err
 			i.counting = nil
 			i.mu.Unlock()
 			close(c.done)
@@ -83,6 +86,11 @@ func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
 		return c.err
 	case err != nil:
 		return err
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if leave && !i.counts.began.IsZero() && i.counts.failed == nil {
+		return nil
 	}
 	return noAnswer("list "+availabilityAPI.Many, "")
 }

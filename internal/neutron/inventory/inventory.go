@@ -179,7 +179,7 @@ func (i *Inventory) Observed(
 	for _, s := range i.stocks {
 		if !needs(need, s) {
 			i.awaitAny(ctx, s)
-		} else if _, err := i.await(ctx, s, since, nil); err != nil {
+		} else if _, err := i.await(ctx, s, since, nil, listSilence); err != nil {
 			return plan.Observed{}, err
 		}
 	}

@@ -140,7 +140,7 @@ func TestWhoWaitsForAListThatHasEndedIsToldWhoMoved(t *testing.T) {
 	for _, f := range flights {
 		<-f.done
 	}
-	moved, err := b.await(t.Context(), b.networks, since, flights[b.networks])
+	moved, err := b.await(t.Context(), b.networks, since, flights[b.networks], listSilence)
 	if diff := cmp.Diff([]string{"o-a"}, moved); diff != "" || err != nil {
 		t.Errorf("moved (-want +got):\n%s%v", diff, err)
 	}
