@@ -37,8 +37,9 @@ func smallGroup() group {
 				how: "All that Neutron's proxy sees from the deletion of the first until the last is gone, lists included.",
 			},
 			{
-				id: "create-writes", name: "writes to Kubernetes per Network created, beside Events", limit: 2,
-				how: "All that the controller writes in the same time, as kube-apiserver's proxy sees it.",
+				id: "create-writes", name: "writes to Kubernetes per Network created, beside Events", limit: 3,
+				how: "All that the controller writes in the same time, as kube-apiserver's proxy sees it: the finalizer, the " +
+					"status, and before that a condition for those that wait longer than a second.",
 			},
 			{
 				id: "delete-writes", name: "writes to Kubernetes per Network deleted, beside Events", limit: 2,
@@ -46,9 +47,8 @@ func smallGroup() group {
 			},
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
-				how: "From one audit's first call to the next one's: the largest of a process's first three audits, of which " +
-					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 6, with the page that the " +
-					"controller asks for.",
+				how: "One list of each kind, among those of a process's first three audits. The target is " +
+					"2·(⌊(N+1)/page⌋ + 1) + 7, with the page that the controller asks for: a full page asks for another one.",
 			},
 			{
 				id: "idle", name: "writes while nothing happens, to Neutron and to Kubernetes", limit: 0,
@@ -232,7 +232,7 @@ func (m *small) rest(ctx context.Context) error {
 	if err != nil {
 		return c.explain(err)
 	}
-	calls := slices.MaxFunc(audits, func(a, b []call) int { return len(a) - len(b) })
+	calls := pass(slices.Concat(audits...))
 	m.report.addTo("audit-calls", float64(len(calls)), auditLimit(calls, m.size))
 	for _, c := range calls {
 		m.say("an audit: %s %s", c.method, c.shape)
