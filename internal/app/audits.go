@@ -61,7 +61,7 @@ var (
 		"1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project. "+
 			"Then this one changes and removes nothing there. Else 0.", ofCloud...)
 	lastAudit = metric.Gauges("network_controller_last_audit_timestamp_seconds",
-		"End of the last complete audit, in seconds since 1970.", ofCloud...)
+		"End of the last audit that succeeded, in seconds since 1970. A long list may still run then.", ofCloud...)
 )
 
 // tenants is the Secret of the calls to all clouds that are not the operator's: a tenant can name new ones for ever,

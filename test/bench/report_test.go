@@ -145,7 +145,7 @@ func TestCommandRepeatsTheRun(t *testing.T) {
 
 func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
-	for n, want := range map[int]float64{1: 9, 498: 9, 499: 11, 10000: 49} {
+	for n, want := range map[int]float64{1: 9, 449: 9, 450: 11, 10000: 49} {
 		expect.Equal(t, want, auditLimit([]call{first}, n), "the limit of %d Networks", n)
 	}
 }

@@ -48,7 +48,8 @@ func smallGroup() group {
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
 				how: "One list of each kind, among those of a process's first three audits. The target is " +
-					"2·(⌊(N+1)/page⌋ + 1) + 7, with the page that the controller asks for: a full page asks for another one.",
+					"2·(⌊(N + ⌊page/10⌋)/page⌋ + 1) + 7, with the page that the controller asks for: a page that is nine " +
+					"tenths full has another one after it.",
 			},
 			{
 				id: "idle", name: "writes while nothing happens, to Neutron and to Kubernetes", limit: 0,
@@ -232,7 +233,7 @@ func (m *small) rest(ctx context.Context) error {
 	if err != nil {
 		return c.explain(err)
 	}
-	calls := pass(slices.Concat(audits...))
+	calls := firstLists(slices.Concat(audits...))
 	m.report.addTo("audit-calls", float64(len(calls)), auditLimit(calls, m.size))
 	for _, c := range calls {
 		m.say("an audit: %s %s", c.method, c.shape)

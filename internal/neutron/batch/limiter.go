@@ -22,12 +22,10 @@ type limiter struct {
 	size float64
 	// starting is true until calls are seen to wait or fail.
 	starting bool
-	// quickest are the shortest durations of one resource, by class of call. They grow slowly, because a cloud may become
-	// slower for good.
+	// quickest are the shortest durations of one resource, by class of call.
 	quickest map[class]quickest
-	// grown is when they last grew.
-	grown time.Time
-	// served is how many calls the cloud works on at a time, as far as was seen; at least about one.
+	// served is how many calls can run before they wait, as far as was seen; at least 1. Fewer than firstLimit count as
+	// firstLimit: the quickest calls may have run among so many.
 	served float64
 	// cut is when the limit was last cut. Calls that began before it say nothing about the new limit.
 	cut time.Time
@@ -43,9 +41,11 @@ type class struct {
 // quickest is the shortest duration of one resource in the calls of a class.
 type quickest struct {
 	took time.Duration
-	// inferred is true if no call of the class was seen among at most firstLimit. Then took is what is left without the
-	// wait for the others, if the cloud serves as many as it did before.
+	// inferred is true if took was not seen among at most firstLimit calls, but is what is left of a duration without the
+	// wait for others, if the cloud serves as many as it did before.
 	inferred bool
+	// grown is when took last grew. It grows slowly while such calls come, because a cloud may become slower for good.
+	grown time.Time
 }
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
@@ -62,19 +62,18 @@ const (
 	// The limit grows while fewer than fewWaiting calls wait in the cloud. It shrinks while more than manyWaiting do
 	// (alpha and beta in Vegas).
 	fewWaiting, manyWaiting = 1, 2
-	// Every period, the quickest durations grow by growth. A cloud that becomes four times as slow for good counts as busy
-	// for half an hour, with two calls at a time. On a cloud that is fully busy, the limit rises as slowly.
+	// Every period in which it is called, the quickest duration of a class grows by growth. A cloud that becomes four
+	// times as slow for good counts as busy for half an hour, with two calls at a time. On a cloud that is fully busy, the
+	// limit rises as slowly.
 	period = time.Minute
 	growth = 1.02
 	// newest is the weight of a new call in served.
 	newest = 0.25
-	// longest bounds the quickest durations: a class that is never called again grows all the time.
-	longest = time.Hour
 )
 
-func newLimiter(most int, now time.Time) *limiter {
+func newLimiter(most int) *limiter {
 	return &limiter{
-		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]quickest{}, grown: now,
+		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]quickest{},
 		served: firstLimit,
 	}
 }
@@ -82,39 +81,36 @@ func newLimiter(most int, now time.Time) *limiter {
 // limit returns how many calls may run concurrently.
 func (l *limiter) limit() int { return int(l.size) }
 
-// succeeded learns from a successful call for so many items. among is how many calls ran meanwhile on average, itself
-// included. How many there were when it began says less: those of a burst begin together. full is true if the limit was
-// reached while the call ran. Only then can its duration show that the limit is too low.
+// succeeded learns from a successful call for so many resources. among is how many calls ran meanwhile on average,
+// itself included. How many there were when it began says less: those of a burst begin together. full is true if the
+// limit was reached while the call ran. Only then can its duration show that the limit is too low.
 //
 // At first the limit grows by one with each such call that has not waited. So it about doubles in the duration of a
 // call. A bulk call takes a second or two, so slower growth would leave a fast cloud half idle for long. After the
 // first call that has waited, the limit grows by one in that time.
 func (l *limiter) succeeded(c class, items int, began, now time.Time, among float64, full bool) {
-	took := max(now.Sub(began)/time.Duration(max(items, 1)), 1)
-	if now.Sub(l.grown) >= period {
-		l.grown = now
-		for c, q := range l.quickest {
-			q.took = min(time.Duration(growth*float64(q.took)), longest)
-			l.quickest[c] = q
-		}
-	}
+	took := max(now.Sub(began)/time.Duration(items), 1)
 	q, known := l.quickest[c]
+	if known && now.Sub(q.grown) >= period {
+		q.took, q.grown = time.Duration(growth*float64(q.took)), now
+	}
 	alone := time.Duration(float64(took) / max(1, among/l.served))
-	switch measured := among <= firstLimit; {
-	case measured && (!known || q.inferred), !q.inferred && took < q.took:
-		q = quickest{took: took}
-	case !known, q.inferred && alone < q.took:
-		// It waited as others do. Else the first calls of each class would raise the limit of a cloud that is busy.
-		q = quickest{alone, true}
+	switch few := among <= firstLimit; {
+	case few && (!known || q.inferred || took < q.took), !q.inferred && took < q.took && took >= q.took/2:
+		q = quickest{took, false, now}
+	case !known, q.inferred && alone < q.took, !q.inferred && took < q.took:
+		// Part of took is waiting. If it counted, the first calls of each class would raise the limit of a busy cloud. So
+		// would those after one that took very long: the first call of a process that has just started.
+		q = quickest{alone, true, now}
 	}
 	l.quickest[c] = q
 	slowness := float64(took) / float64(q.took)
-	switch served := max(among, firstLimit) / slowness; {
+	switch served := max(1, max(among, firstLimit)/slowness); {
 	case q.inferred: // it would only repeat itself
-	case slowness > unhurt:
+	case slowness <= unhurt:
+		l.served = max(l.served, served) // it may serve more: this one did not wait
+	case full: // else it is slow by itself
 		l.served += newest * (served - l.served)
-	default:
-		l.served = max(l.served, served) // it may serve more: none of these waited
 	}
 	if began.Before(l.cut) {
 		return
@@ -155,7 +151,7 @@ type slot struct {
 	class   class
 	items   int
 	began   time.Time
-	// ran is the Queue's when it began.
+	// ran is Queue.ran when it began.
 	ran time.Duration
 	// late is set when the call has taken so long that it leaves its place among those of all Queues to others, and
 	// overdue when it no longer uses the Queue's own limit. The Queue's mu guards both.
@@ -200,9 +196,10 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 	return s
 }
 
-// measure returns how long all calls have run until now, together. The caller holds mu, and then changes their number.
+// measure returns how long the calls that use the limit have run until now, together. The caller holds mu, and then
+// changes their number.
 func (b *Queue) measure(now time.Time) time.Duration {
-	b.ran += time.Duration(b.underway+b.overdue) * now.Sub(b.measured)
+	b.ran += time.Duration(b.underway) * now.Sub(b.measured)
 	b.measured = now
 	return b.ran
 }
@@ -257,6 +254,7 @@ func (s *slot) end(errs ...error) {
 	}
 	if s.overdue {
 		b.overdue--
+		among = float64(b.limiter.limit()) // it was not counted to its end
 	} else {
 		s.leave()
 	}
@@ -281,6 +279,7 @@ func answered(errs []error) bool {
 
 // leave gives up the call's place. The caller holds mu.
 func (s *slot) leave() {
+	s.queue.measure(time.Now())
 	s.queue.underway--
 	s.line.underway--
 	if !s.late {

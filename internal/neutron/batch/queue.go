@@ -35,7 +35,7 @@ type Queue struct {
 	limiter *limiter
 	// underway counts the calls that use the limit. overdue counts those that ran too long and no longer use it.
 	underway, overdue int
-	// ran is how long both have run until measured, together.
+	// ran is how long the calls under way have run until measured, together.
 	ran      time.Duration
 	measured time.Time
 	// late are calls that have used the limit for too long, the first one first. doubted was one, and has lost its place;
@@ -159,7 +159,7 @@ func New(options Options) *Queue {
 	if options.Waited == nil {
 		options.Waited = func(string, time.Duration) {}
 	}
-	return &Queue{options: options, limiter: newLimiter(options.MaxCalls, time.Now()), suspects: map[string]suspect{}}
+	return &Queue{options: options, limiter: newLimiter(options.MaxCalls), suspects: map[string]suspect{}}
 }
 
 // Create creates a resource, in one call with other creates if possible, and returns it as Neutron's JSON. Its error is
@@ -232,7 +232,7 @@ var errUnfinished = errors.New("the write did not come to its end")
 func (b *Queue) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.limiter = newLimiter(b.limiter.most, time.Now())
+	b.limiter = newLimiter(b.limiter.most)
 	b.rest = time.Time{}
 	clear(b.suspects)
 	for _, s := range b.late { // at the other cloud

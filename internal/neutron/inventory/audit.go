@@ -191,11 +191,12 @@ func (l *lists) hear() { l.heard.Store(time.Now().UnixNano()) }
 // silence is how long the list under way has got nothing.
 func (l *lists) silence() time.Duration { return time.Since(time.Unix(0, l.heard.Load())) }
 
-// mayBeLate reports whether a regular audit does without a list that takes long: it is not the first, and is under way,
-// or the kind rests after it. A page that hangs fails it (client.Options.Timeout).
+// mayBeLate reports whether a regular audit does without a list that takes long: it is not the first, and is under way
+// and gets something from the cloud, or the kind rests after it.
 func (l *lists) mayBeLate() bool {
+	progresses := l.flight != nil && l.silence() < listPatience
 	rest := min(restShare*l.ended.Sub(l.began), longestRest)
-	return !l.began.IsZero() && (l.flight != nil || time.Since(l.ended) < rest)
+	return !l.began.IsZero() && (progresses || time.Since(l.ended) < rest)
 }
 
 // since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
@@ -238,8 +239,9 @@ const (
 
 // listAll waits for lists of kinds that began at since or later, and starts those that are necessary. It returns the
 // objects that changed in lists for which it waited. After the first list has ended, the others have listPatience since
-// they last got something: who hangs longer fails the audit and is left alone. With leave, lists that are not the first
-// are left alone, too, and fail nothing; see auditSince.
+// they last got something: who hangs longer fails the audit and is left alone. With leave, it waits for listPatience
+// after one list has ended, or for listSilence if none has. The others are left alone, and fail nothing unless they are
+// the first of their kind, or the last one failed, or the cloud answers no list; see auditSince.
 func (i *Inventory) listAll(
 	ctx context.Context, since time.Time, of []stocked, leave bool,
 ) (moved []string, err error) {
@@ -252,10 +254,10 @@ func (i *Inventory) listAll(
 	}
 	results := make(chan result, len(of))
 	flights := i.begin(ctx, since, of...)
-	var patience <-chan time.Time // begins when the first has ended
+	var patience <-chan time.Time // ends the wait; it begins when the first has ended, with leave at once
 	silence := listSilence
 	if leave {
-		patience, silence = time.After(listSilence), listTimeout // all of them may take long
+		patience, silence = time.After(listSilence), listTimeout // patience ends it earlier
 	}
 	for _, s := range of {
 		since := since
@@ -280,7 +282,7 @@ func (i *Inventory) listAll(
 				ended, patience = true, time.After(listPatience)
 			}
 		case <-patience:
-			left, late := i.awaited(since, of, leave)
+			left, late := i.awaited(since, of, leave, ended)
 			if err == nil {
 				err = late
 			}
@@ -304,8 +306,8 @@ func notLater(t time.Time) time.Time {
 
 // awaited returns how long to wait for lists that are still under way; 0 if there is none, or if all of them may be
 // left alone, or with an error. The error is that of a list that failed or gets nothing, or of one without which too
-// little is known.
-func (i *Inventory) awaited(since time.Time, of []stocked, leave bool) (left time.Duration, err error) {
+// little is known. answers is true if another list has ended: then one that gets nothing for a while may be left alone.
+func (i *Inventory) awaited(since time.Time, of []stocked, leave, answers bool) (left time.Duration, err error) {
 	project, known := i.cloud.Known()
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -315,8 +317,10 @@ func (i *Inventory) awaited(since time.Time, of []stocked, leave bool) (left tim
 		case !l.began.Before(since):
 		case l.flight == nil && l.failed != nil:
 			return 0, l.failed // it has just ended
-		case leave && !l.began.IsZero() && l.failed == nil && known && l.of == project:
-			// A cloud that creates a thousand ports takes more than listPatience for a page.
+		case leave && !l.began.IsZero() && l.failed == nil && known && l.of == project &&
+			(answers || silence < listPatience):
+			// A cloud that creates a thousand ports takes more than listPatience for a page. If it hangs, its call fails the
+			// list (client.Options.Timeout).
 		case l.flight != nil && silence >= listPatience:
 			return 0, noAnswer(l.op, "")
 		case leave:

@@ -33,7 +33,7 @@ type counts struct {
 	project client.Identity
 	// again is when to retry the cloud's own count after a refusal.
 	again time.Time
-	// began is when the cloud's last count began, and failed is why the last one failed.
+	// began is when the last count began that the cloud answered. failed is why the last one failed; nil if it did not.
 	began  time.Time
 	failed error
 	// foreign is true once Foreign has read a network. Then the cloud's count is needed even if the Inventory holds none.
@@ -59,8 +59,8 @@ type counting struct {
 }
 
 // countAddresses asks the cloud how many addresses are in use, unless that is under way or a count began at since or
-// later. A count that takes longer than listPatience goes on without the caller. With leave, that is no error if the
-// last one succeeded.
+// later. A count that takes longer than listPatience goes on without the caller. With leave, that is no error if one
+// has succeeded, and the last one did not fail.
 func (i *Inventory) countAddresses(ctx context.Context, since time.Time, leave bool) error {
 	i.mu.Lock()
 	if ctx.Err() != nil || !i.counts.began.Before(since) {

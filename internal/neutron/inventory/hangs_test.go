@@ -177,7 +177,8 @@ func TestAListThatFailsIsNotRepeatedByEachWhoNeedsIt(t *testing.T) {
 // That fails no audit, and delays no other kind.
 func TestAKindWhoseListTakesLongRests(t *testing.T) {
 	for _, page := range []time.Duration{listPatience * 4 / 5, listSilence + time.Second} {
-		// The first list ends in each part of an audit, and between two.
+		// The first list ends in each part of an audit, and between two. A longer one would rest for less than restShare
+		// times as long.
 		for pages := 3; page*time.Duration(pages)*restShare <= longestRest; pages++ {
 			t.Run(fmt.Sprint(pages, " of ", page), func(t *testing.T) { testLongLists(t, pages, page) })
 		}
@@ -230,6 +231,9 @@ func testLongLists(t *testing.T, pages int, page time.Duration) {
 				t.Fatal(a.Err)
 			}
 		}
+		if !succeeds {
+			t.Error("no audit succeeded")
+		}
 		// At most a quarter of the time, and at least an eighth: an audit has to come after the rest.
 		if all := int(hour / list); lists["ports"] > all/4+2 || lists["ports"] < all/8 {
 			t.Errorf("%d lists of ports in an hour, of %d without a rest", lists["ports"], all)
@@ -237,6 +241,49 @@ func testLongLists(t *testing.T, pages int, page time.Duration) {
 		if least := int(hour/(interval+listPatience)) * 9 / 10; lists["networks"] < least {
 			t.Errorf("%d lists of networks, want at least %d", lists["networks"], least)
 		}
+	})
+}
+
+// A busy cloud counts for long.
+func TestACountThatTakesLongFailsNoAudit(t *testing.T) {
+	inTrouble(t, "/nothing", false, func(t *testing.T, b *bench) {
+		b.tells(map[string]int{"sub-a": 1})
+		expect.NoError(t, b.Audit(t.Context()))
+		b.neutron.setBefore(func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/network-ip-availabilities") {
+				elapse(3 * listPatience)
+			}
+			return false
+		})
+		for range 3 {
+			elapse(time.Minute)
+			expect.NoError(t, b.auditSince(t.Context(), time.Now(), b.due(), true))
+			if err := b.Audit(t.Context()); !client.IsKind(err, client.Transient) {
+				t.Errorf("who wants a new count is told %v", err)
+			}
+		}
+	})
+}
+
+// A regular audit leaves a list alone, but not when the cloud answers none.
+func TestACloudThatHangsFailsTheAudit(t *testing.T) {
+	inTrouble(t, "/nothing", false, func(t *testing.T, b *bench) {
+		expect.NoError(t, b.Audit(t.Context()))
+		elapse(time.Hour)
+		released := make(chan struct{})
+		b.neutron.setBefore(func(_ http.ResponseWriter, r *http.Request) bool {
+			select {
+			case <-released:
+			case <-r.Context().Done():
+			}
+			return false
+		})
+		for range 3 {
+			if err := b.auditSince(t.Context(), time.Now(), b.due(), true); !client.IsKind(err, client.Transient) {
+				t.Errorf("the audit says %v", err)
+			}
+		}
+		close(released)
 	})
 }
 
