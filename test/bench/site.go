@@ -37,8 +37,11 @@ func (c call) lists() bool {
 
 // begins reports whether it is the first page of a list of all networks, with which an audit begins.
 func (c call) begins() bool {
-	return c.lists() && c.shape == "/v2.0/networks" && !strings.Contains(c.uri, "marker=")
+	return c.shape == "/v2.0/networks" && c.firstPage()
 }
+
+// firstPage reports whether it is the first page of a list.
+func (c call) firstPage() bool { return c.lists() && !strings.Contains(c.uri, "marker=") }
 
 // writes are those of calls that change something in Neutron.
 func writes(calls []call) (found []call) {
@@ -178,13 +181,10 @@ func (s *site) audits(ctx context.Context, mark, n int) ([][]call, error) {
 func firstLists(calls []call) (once []call) {
 	begun := map[string]int{}
 	for _, c := range calls {
-		if !c.lists() {
-			continue
-		}
-		if !strings.Contains(c.uri, "marker=") {
+		if c.firstPage() {
 			begun[c.shape]++
 		}
-		if begun[c.shape] == 1 {
+		if c.lists() && begun[c.shape] == 1 {
 			once = append(once, c)
 		}
 	}

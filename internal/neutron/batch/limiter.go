@@ -234,6 +234,7 @@ func (b *Queue) ended(began time.Time) {
 // markOverdue ends the use of the limit by a call that still runs. The caller holds mu.
 func (s *slot) markOverdue() {
 	s.overdue = true
+	s.queue.measure(time.Now())
 	s.leave()
 	s.queue.overdue++
 }
@@ -277,9 +278,8 @@ func answered(errs []error) bool {
 	})
 }
 
-// leave gives up the call's place. The caller holds mu.
+// leave gives up the call's place. The caller holds mu, and has measured.
 func (s *slot) leave() {
-	s.queue.measure(time.Now())
 	s.queue.underway--
 	s.line.underway--
 	if !s.late {
