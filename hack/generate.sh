@@ -13,6 +13,7 @@ header=hack/boilerplate.go.txt
 client_inputs=cloudteam/v1,samplecontroller/v1alpha1
 
 tool() { go tool -modfile=tools/generate/go.mod "$@"; }
+hack/go-build.sh -o /dev/null -modfile=tools/generate/go.mod tool
 
 find pkg/apis -name zz_generated.deepcopy.go -delete
 tool deepcopy-gen --go-header-file "$header" --output-file zz_generated.deepcopy.go "${apis[@]}"

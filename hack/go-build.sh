@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
 # go build, with its progress shown where it takes longer than a few seconds: the first build on a machine compiles all
-# dependencies and would be silent for minutes. Arguments are those of go build.
+# dependencies and would be silent for minutes. Arguments are those of go build. `-modfile=FOLDER/go.mod tool` compiles
+# the programs that `go tool` with the same file runs.
 set -euo pipefail
 
-packages=()
-for argument; do [[ $argument == ./* || $argument == . ]] && packages+=("$argument"); done
+packages=() file=()
+for argument; do
+  case $argument in
+  ./* | . | tool) packages+=("$argument") ;;
+  -modfile=*) file=("$argument") ;;
+  esac
+done
+what=${packages[*]}
+if ((${#file[@]})); then what=$(dirname "${file[0]#-modfile=}"); fi
 
 pause=5 shown=0 compiled=0 total=
 go build -v "$@" 2>&1 | while IFS= read -r line; do
@@ -15,8 +23,8 @@ go build -v "$@" 2>&1 | while IFS= read -r line; do
   fi
   compiled=$((compiled + 1))
   if ((SECONDS >= shown + pause)); then
-    total=${total:-$(go list -deps "${packages[@]}" | wc -l)}
-    echo "  compiling ${packages[*]}: $compiled of $total packages, ${SECONDS}s" >&2
+    total=${total:-$(go list "${file[@]}" -deps "${packages[@]}" | wc -l)}
+    echo "  compiling $what: $compiled of $total packages, ${SECONDS}s" >&2
     shown=$SECONDS
   fi
 done

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+hack/go-build.sh -o /dev/null -modfile=tools/lint/go.mod tool
 lint=(go tool -modfile="$PWD/tools/lint/go.mod" golangci-lint run --allow-parallel-runners)
 status=0
 "${lint[@]}" "$@" ./... || status=$?
