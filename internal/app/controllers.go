@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -53,10 +54,13 @@ var controllers = []string{
 	portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
 }
 
-// callsNeutron are the controllers of what is in Neutron.
-var callsNeutron = map[string]bool{
-	networkcontroller.Name: true, portcontroller.Name: true, groupcontroller.Name: true, floatingcontroller.Name: true,
-}
+// callsNeutron are the controllers of what is in Neutron. Each has the name of its kind.
+var callsNeutron = func() (all []string) {
+	for _, kind := range kinds.All {
+		all = append(all, strings.ToLower(kind.Name))
+	}
+	return all
+}()
 
 // trimsOf says what is kept of each kind's objects in caches.
 var trimsOf = map[string]trims{
@@ -66,7 +70,7 @@ var trimsOf = map[string]trims{
 
 // needsCloud reports whether an enabled controller calls Neutron.
 func (o *Options) needsCloud() bool {
-	return slices.ContainsFunc(controllers, func(name string) bool { return callsNeutron[name] && o.enabled(name) })
+	return slices.ContainsFunc(callsNeutron, o.enabled)
 }
 
 // asksNamespaces reports whether an enabled controller asks in which namespaces the process acts: all but that of Foos,

@@ -3,9 +3,19 @@ package app
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// A kind has the controller of its name, or a flag that names it would be refused.
+func TestEachKindHasAController(t *testing.T) {
+	for _, name := range callsNeutron {
+		if !slices.Contains(controllers, name) {
+			t.Errorf("controllers lacks %q: write there the Name of the kind's controller", name)
+		}
+	}
+}
 
 // TestEachControllerAsksForWhatItNeeds runs the process against an API server that serves only some of the CRDs, and
 // holds what it asks for. Nothing that is listed is ever answered.

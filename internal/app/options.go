@@ -109,7 +109,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD, or the standard OS_* environment variables. "+
 			"clouds.yaml is read from $OS_CLIENT_CONFIG_FILE, or from ., ~/.config/openstack or /etc/openstack. "+
-			"Only the controllers network, networkport, securitygroup and floatingip need a cloud.")
+			"Only these controllers need a cloud: "+strings.Join(callsNeutron, ", ")+".")
 	flags.StringVar(&o.BindingCloud, "binding-cloud", o.BindingCloud,
 		"Name of an entry in clouds.yaml whose credentials may bind ports to hosts (binding:host_id), which takes an "+
 			"administrator or a policy. They are used for nothing else. The default is each cloud's own credentials. Only "+
@@ -167,8 +167,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"corrected.")
 	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
 		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the "+
-			"reason Planned. Only the controllers network, networkport, securitygroup and floatingip run, and pod, which "+
-			"gives no Pod a port. Use it for a first start, to see what follows.")
+			"reason Planned. Only these controllers run: "+strings.Join(callsNeutron, ", ")+", and pod, which gives no Pod a "+
+			"port. Use it for a first start, to see what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
@@ -289,7 +289,7 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 // others. With --report-only, only those of what is in Neutron run, and that of Pods, which says why they wait.
 func (o *Options) enabled(name string) bool {
 	switch {
-	case o.Policies.Plan && !callsNeutron[name] && name != podcontroller.Name:
+	case o.Policies.Plan && !slices.Contains(callsNeutron, name) && name != podcontroller.Name:
 		return false
 	case name == orphan.Name && (o.Orphan.Grace == 0 || o.Namespace != ""), inClouds[name] && !o.needsCloud():
 		return false

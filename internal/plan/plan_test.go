@@ -42,13 +42,16 @@ func TestEachKindIsPlanned(t *testing.T) {
 	for at := range kinds.NumField() {
 		id, name := strconv.Itoa(at), kinds.Field(at).Name
 		if !hasID(each.Named(), id) {
-			t.Errorf("all (plan.go) lacks the kind of Observed.%s", name)
+			t.Errorf("all (plan.go) lacks the kind of Observed.%s: write there for it what the other kinds have", name)
+			continue
+		}
+		if !hasID(each.InOrder().Named(), id) { // what follows goes through it
+			t.Errorf("inOrder (plan.go) lacks the kind of Observed.%s: write there for it what the other kinds have", name)
 			continue
 		}
 		is := func(s Step) bool { return s.ID == id }
 		for what, has := range map[string]bool{
-			"inOrder (plan.go)": hasID(each.InOrder().Named(), id),
-			"Delete (plan.go)":  slices.ContainsFunc(deletes, is),
+			"Delete (plan.go)": slices.ContainsFunc(deletes, is),
 			"the table of its actions, or the list of these tables (change.go),": !slices.ContainsFunc(deletes,
 				func(s Step) bool { return is(s) && (!s.Action.Deletes() || s.Action.Of() == "") }),
 			"release of its type": slices.ContainsFunc(releases, is),

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -24,9 +25,13 @@ func TestHealthInArgoCD(t *testing.T) {
 	}
 	expect.NoError(t, yaml.UnmarshalStrict(content, &patch))
 	const prefix = "resource.customizations.health.cloudteam.ztgame.com_"
-	kinds := []string{prefix + "FloatingIP", prefix + "Network", prefix + "NetworkPort", prefix + "SecurityGroup"}
-	if keys := slices.Sorted(maps.Keys(patch.Data)); !slices.Equal(keys, kinds) {
-		t.Fatalf("the keys are %v", keys)
+	for _, kind := range kinds.All {
+		if patch.Data[prefix+kind.Name] == "" {
+			t.Errorf("%s has no health check", kind.Name)
+		}
+	}
+	if len(patch.Data) != len(kinds.All) {
+		t.Errorf("the keys are %v", slices.Collect(maps.Keys(patch.Data)))
 	}
 	condition := func(of, status, reason string) metav1.Condition {
 		return metav1.Condition{Type: of, Status: metav1.ConditionStatus(status), Reason: reason, Message: "it says why"}

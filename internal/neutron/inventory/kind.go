@@ -94,7 +94,7 @@ type kind[W client.Identified, T any] struct {
 	// lacking is the message for users if the cloud does not have the collection; empty if every cloud has it.
 	lacking string
 	// missing is the type of Neutron's refusal if the resource does not exist, for a kind whose absence the client takes
-	// for a mistake in another resource; see client.IsNotFound.
+	// for a mistake in another resource; see kindsByType of package client.
 	missing string
 	// nameless is true for a kind without names. A search goes by the owner's marker then.
 	nameless bool
