@@ -213,14 +213,20 @@ func TestMeasurePods(t *testing.T) {
 	}
 	client, err := dynamic.NewForConfig(surroundings.Admin)
 	expect.NoError(t, err)
-	_, err = client.Resource(harness.AttachmentResource).Namespace(w.namespace).Create(t.Context(), &unstructured.Unstructured{
-		Object: map[string]any{
-			"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": map[string]any{"name": "plain"},
-			"spec": map[string]any{"config": `{"cniVersion":"1.0.0","name":"plain","type":"macvlan","master":"mv0","mode":"bridge","ipam":
-				{"type":"host-local","ranges":[[{"subnet":"10.97.0.0/16","rangeStart":"10.97.1.0"}]],"dataDir":"/run/plain"}}`},
-		},
-	}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+	w.duringADD("during-add", network.Status.NetworkID)
+	for name, config := range map[string]string{
+		"plain": `{"cniVersion":"1.0.0","name":"plain","type":"macvlan","master":"mv0","mode":"bridge","ipam":
+			{"type":"host-local","ranges":[[{"subnet":"10.97.0.0/16","rangeStart":"10.97.1.0"}]],"dataDir":"/run/plain"}}`,
+		"during-add": `{"cniVersion":"1.0.0","name":"during-add","type":"during-add"}`,
+	} {
+		definition := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"config": config},
+		}}
+		_, err = client.Resource(harness.AttachmentResource).Namespace(w.namespace).
+			Create(t.Context(), definition, metav1.CreateOptions{})
+		expect.NoError(t, err)
+	}
 	for range 10 {
 		began := time.Now()
 		port := w.tenant.Create("ports", harness.Resource{"network_id": network.Status.NetworkID})
@@ -252,6 +258,8 @@ func TestMeasurePods(t *testing.T) {
 			}
 			w.portsAreGone()
 			bare := w.firstPackets(ts, fmt.Sprintf("plain-%d-%d", round, n), "plain", peer, n)
+			during := w.firstPackets(traces{}, fmt.Sprintf("during-%d-%d", round, n), "during-add", "10.32.0.1", n)
+			fmt.Printf("  with their ports made during ADD, %d Pods take %.2f s\n", n, during)
 			f.add(t, fmt.Sprintf("start-%d", n), ported/bare)
 			f.add(t, fmt.Sprintf("start-%d-s", n), ported)
 			f.add(t, fmt.Sprintf("beyond-%d", n), (ported-posts.seconds-puts.seconds)/bare)
