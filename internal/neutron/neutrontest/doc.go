@@ -8,9 +8,8 @@
 //
 // A kind of resource has a file with its type, which embeds standard, its schema and its [resources]. [Server] has a
 // field for it; [New] makes its table, and has it in its list of kinds (server.go). One with a quota is in quotas.go,
-// and one that an extension brings in extensions.go. Requests on a path below a resource are its actions; see trunks.go. A
-// suite in test/contract first asks a real Neutron what it
-// answers.
+// and one that an extension brings in extensions.go. Requests on a path below a resource are actions: see trunks.go.
+// A suite in test/contract first asks a real Neutron what it answers.
 //
 // The package needs the standard library alone and imports nothing of this project, so that no mistake of the code
 // under test can hide in it. A [Server] is an [http.Handler]; [Server.Start] serves it on loopback for clients that
