@@ -99,7 +99,8 @@ func largestMetadata() metav1.ObjectMeta {
 }
 
 // TestTheLargestObjectsFitIntoTheMemory: the container's limit is 512 MiB, of which 7,000 of our objects, of whatever
-// kinds, may take half, and those of others a quarter. Nightly, TestTenantsCannotFillTheMemory of package e2e shows it with processes.
+// kinds, may take half, and those of others a quarter. Nightly, TestTenantsCannotFillTheMemory of package e2e shows it with
+// processes.
 func TestTheLargestObjectsFitIntoTheMemory(t *testing.T) {
 	var ours, foreign int
 	all := largestOf(t, false)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -81,7 +82,7 @@ func (p *portMaker) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 		switch of.Get("command") {
 		case "ADD":
 			var address string
-			if address, err = p.add(r.Context(), at, of.Get("sandbox"), of.Get("netns"), of.Get("interface")); err == nil {
+			if address, err = p.add(r.Context(), node, of.Get("sandbox"), of.Get("netns"), of.Get("interface")); err == nil {
 				fmt.Fprintf(answer, `{"cniVersion":"1.0.0","interfaces":[{"name":%q,"sandbox":%q}],"ips":[{"interface":0,"address":%q}]}`,
 					of.Get("interface"), of.Get("netns"), address)
 			}
@@ -105,8 +106,9 @@ func (p *portMaker) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 // device is the name of the node's end.
 func device(port string) string { return "a" + port[:11] }
 
-func (p *portMaker) add(ctx context.Context, at int, sandbox, netns, inside string) (address string, err error) {
-	node := p.w.nodes.All[at]
+func (p *portMaker) add(
+	ctx context.Context, node *nodes.Node, sandbox, netns, inside string,
+) (address string, err error) {
 	port, err := p.w.admin.Neutron.Create(ctx, "ports", harness.Resource{
 		"network_id": p.network, "project_id": p.w.tenant.Project, "binding:host_id": node.Name,
 	})
