@@ -419,14 +419,11 @@ func (q *request) patched(was, obj *object) error {
 		if version := applied.GetResourceVersion(); version != "" && version != was.GetResourceVersion() {
 			return q.conflict()
 		}
-		if q.kind.merger == nil {
-			made, err := newMerger(q.kind)
-			if err != nil {
-				return err
-			}
-			q.kind.merger = made
+		merger, err := q.kind.merger()
+		if err != nil {
+			return err
 		}
-		after, err := q.kind.merger.apply(was, applied, q.query.Get("fieldManager"), q.subresource,
+		after, err := merger.apply(was, applied, q.query.Get("fieldManager"), q.subresource,
 			q.query.Get("force") == "true")
 		if err != nil {
 			return err

@@ -18,10 +18,10 @@ type merger struct {
 }
 
 // newMerger makes a merger that knows from a CRD's schema which lists are maps.
-func newMerger(k *kind) (*merger, error) {
+func newMerger(d *definition) (*merger, error) {
 	converter := managedfields.NewDeducedTypeConverter()
-	if k.schema != nil {
-		text, err := json.Marshal(k.schema)
+	if d.schema != nil {
+		text, err := json.Marshal(d.schema)
 		if err != nil {
 			return nil, err
 		}
@@ -32,13 +32,13 @@ func newMerger(k *kind) (*merger, error) {
 		// What objects of all kinds have is in no CRD's schema.
 		delete(s.Properties, "metadata")
 		s.AddExtension("x-kubernetes-group-version-kind", []any{
-			map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.name},
+			map[string]any{"group": d.resource.Group, "version": d.resource.Version, "kind": d.name},
 		})
-		if converter, err = managedfields.NewTypeConverter(map[string]*spec.Schema{k.name: &s}, true); err != nil {
-			return nil, fmt.Errorf("the schema of %s: %w", k.name, err)
+		if converter, err = managedfields.NewTypeConverter(map[string]*spec.Schema{d.name: &s}, true); err != nil {
+			return nil, fmt.Errorf("the schema of %s: %w", d.name, err)
 		}
 	}
-	return &merger{converter, k.gvk()}, nil
+	return &merger{converter, d.gvk()}, nil
 }
 
 // apply is an object after a server-side apply.

@@ -29,8 +29,8 @@ import (
 // object is an object as JSON has it.
 type object = unstructured.Unstructured
 
-// kind is what the API server knows about one resource, with its objects.
-type kind struct {
+// definition is what the API server knows about one resource. All API servers of a test binary share it.
+type definition struct {
 	resource   schema.GroupVersionResource
 	name       string
 	namespaced bool
@@ -38,7 +38,12 @@ type kind struct {
 	status bool
 	// schema is that of a CRD, nil for others.
 	schema *apiextensionsv1.JSONSchemaProps
-	merger *merger
+	merger func() (*merger, error)
+}
+
+// kind is a resource of one API server, with its objects.
+type kind struct {
+	*definition
 
 	objects map[types.NamespacedName]*object
 	// typed are those of them that the cluster's controllers have read.
@@ -53,10 +58,10 @@ type change struct {
 	was, is *object
 }
 
-func (k *kind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.name) }
+func (d *definition) gvk() schema.GroupVersionKind { return d.resource.GroupVersion().WithKind(d.name) }
 
-func (k *kind) notFound(name string) error {
-	return apierrors.NewNotFound(k.resource.GroupResource(), name)
+func (d *definition) notFound(name string) error {
+	return apierrors.NewNotFound(d.resource.GroupResource(), name)
 }
 
 // store are the objects of an API server. It is safe for concurrent use.
@@ -93,6 +98,36 @@ var clusterScoped = []string{"namespaces", "nodes"}
 // newStore makes a store of the builtin resources and of those of the CRDs in files.
 func newStore(crds ...string) (*store, error) {
 	s := &store{kinds: map[schema.GroupVersionResource]*kind{}, version: 100, changed: make(chan struct{})}
+	all, err := readBuiltin()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range crds {
+		read, _ := crdsOf.LoadOrStore(path, sync.OnceValues(func() ([]*definition, error) { return readCRDs(path) }))
+		defined, err := read.(func() ([]*definition, error))()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = slices.Concat(all, defined)
+	}
+	for _, d := range all {
+		s.kinds[d.resource] = &kind{
+			definition: d, objects: map[types.NamespacedName]*object{}, typed: map[types.NamespacedName]typed{},
+		}
+	}
+	return s, nil
+}
+
+// crdsOf are the results of readCRDs, by path. Each scenario of the fault suite has an API server of its own.
+var crdsOf sync.Map
+
+func newDefinition(d definition) *definition {
+	d.merger = sync.OnceValues(func() (*merger, error) { return newMerger(&d) })
+	return &d
+}
+
+// readBuiltin gives the builtin resources.
+var readBuiltin = sync.OnceValues(func() (all []*definition, err error) {
 	for group, resources := range builtin {
 		gv, err := schema.ParseGroupVersion(group)
 		if err != nil {
@@ -100,58 +135,48 @@ func newStore(crds ...string) (*store, error) {
 		}
 		for _, text := range resources {
 			words := strings.Fields(text)
-			s.add(&kind{
+			all = append(all, newDefinition(definition{
 				resource: gv.WithResource(words[1]), name: words[0], status: len(words) > 2,
 				namespaced: !slices.Contains(clusterScoped, words[1]),
-			})
+			}))
 		}
 	}
-	for _, path := range crds {
-		if err := s.addCRDs(path); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	return s, nil
-}
+	return all, nil
+})
 
-func (s *store) add(k *kind) {
-	k.objects, k.typed = map[types.NamespacedName]*object{}, map[types.NamespacedName]typed{}
-	s.kinds[k.resource] = k
-}
-
-// addCRDs adds the kinds of the CRDs in a file, or in those of a folder.
-func (s *store) addCRDs(path string) error {
+// readCRDs gives the resources of the CRDs in a file, or in those of a folder.
+func readCRDs(path string) (all []*definition, err error) {
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
-		return err
+		return nil, err
 	} else if info.IsDir() {
 		if files, err = filepath.Glob(filepath.Join(path, "*.*_*.yaml")); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for document := range bytes.SplitSeq(content, []byte("\n---")) {
 			var crd apiextensionsv1.CustomResourceDefinition
 			if err := yaml.Unmarshal(document, &crd); err != nil {
-				return err
+				return nil, err
 			}
 			for _, version := range crd.Spec.Versions {
-				s.add(&kind{
+				all = append(all, newDefinition(definition{
 					resource: schema.GroupVersionResource{
 						Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural,
 					},
 					name: crd.Spec.Names.Kind, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 					status: version.Subresources != nil && version.Subresources.Status != nil,
 					schema: version.Schema.OpenAPIV3Schema,
-				})
+				}))
 			}
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // of gives a kind that there is.
