@@ -240,7 +240,7 @@ func TestMeasurePods(t *testing.T) {
 		f.add(t, "bare-bulk-10-bound", w.bareBulk(network.Status.NetworkID, w.nodes.All[0].Name))
 	}
 	log := filepath.Join(filepath.Dir(surroundings.CloudsFile), "log", "neutron.log")
-	ts := traces{}
+	ts, besideEnding := traces{}, traces{}
 	for round := range 3 {
 		for _, n := range []int{1, 10, 50} {
 			posts, puts := writesIn(t, log)
@@ -253,7 +253,7 @@ func TestMeasurePods(t *testing.T) {
 			if n == 50 {
 				f.add(t, "calls", float64(posts.n+puts.n)/float64(n))
 				// Neutron deletes the ports of the others meanwhile.
-				behind := w.firstPackets(traces{}, fmt.Sprintf("behind-%d", round), network.Name, "10.32.0.1", 1)
+				behind := w.firstPackets(besideEnding, fmt.Sprintf("behind-%d", round), network.Name, "10.32.0.1", 1)
 				f.add(t, "start-behind-s", behind)
 			}
 			w.portsAreGone()
@@ -266,6 +266,8 @@ func TestMeasurePods(t *testing.T) {
 		}
 	}
 	ts.print()
+	fmt.Println("A Pod beside 50 that end:")
+	besideEnding.print()
 }
 
 // firstPackets creates Pods that ask an address, and returns after how many seconds all have had an answer. They run until
