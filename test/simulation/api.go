@@ -419,11 +419,11 @@ func (q *request) patched(was, obj *object) error {
 		if version := applied.GetResourceVersion(); version != "" && version != was.GetResourceVersion() {
 			return q.conflict()
 		}
-		merger, err := q.kind.merger()
+		m, err := q.kind.merger()
 		if err != nil {
 			return err
 		}
-		after, err := merger.apply(was, applied, q.query.Get("fieldManager"), q.subresource,
+		after, err := m.apply(was, applied, q.query.Get("fieldManager"), q.subresource,
 			q.query.Get("force") == "true")
 		if err != nil {
 			return err
