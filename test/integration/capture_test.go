@@ -121,10 +121,10 @@ func mayCapture(t *testing.T, namespace string, user *ask.Cluster) {
 func startContainers(ctx context.Context, namespace string) error {
 	pods := kubeClient.CoreV1().Pods(namespace)
 	watcher, err := pods.Watch(ctx, metav1.ListOptions{})
-	switch {
-	case ctx.Err() != nil: // a refused capture ends before there is something to start
-		return nil
-	case err != nil:
+	if err != nil {
+		if ctx.Err() != nil { // a refused capture ends before there is something to start
+			return nil
+		}
 		return err
 	}
 	defer watcher.Stop()
