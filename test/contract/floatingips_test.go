@@ -19,7 +19,10 @@ type outside struct {
 func newOutside(t *testing.T, c *cloud) outside {
 	t.Helper()
 	o := outside{external: c.admin.newNetwork(t, object{"router:external": true})}
-	c.admin.newSubnet(t, o.external, object{"cidr": "203.0.113.0/24"})
+	// The addresses that the tests ask for are not in the pool, or the router's gateway would have drawn them at times.
+	c.admin.newSubnet(t, o.external, object{
+		"cidr": "203.0.113.0/24", "allocation_pools": []object{pool("203.0.113.100", "203.0.113.199")},
+	})
 	o.router = c.tenant.newRouter(t, object{"external_gateway_info": object{"network_id": id(o.external)}})
 	o.inside = c.tenant.newNetwork(t, nil)
 	o.subnet = c.tenant.newSubnet(t, o.inside, object{"cidr": "10.82.0.0/24"})

@@ -146,12 +146,7 @@ func (a *attempt) made(what string, make func() resource) resource {
 func (a *attempt) outside(cidr string) resource {
 	a.t.Helper()
 	return a.made("outside "+cidr, func() resource {
-		name := a.namespace + "-" + strings.ReplaceAll(cidr, "/", "-")
-		n := a.neutron.Create("networks", resource{"name": name, "router:external": true})
-		a.neutron.Create("subnets", resource{
-			"network_id": n.ID(), "cidr": cidr, "ip_version": 4, "enable_dhcp": false,
-		})
-		return n
+		return a.neutron.CreateExternal(a.namespace+"-"+strings.ReplaceAll(cidr, "/", "-"), cidr)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path"
 	"strings"
@@ -204,11 +205,21 @@ func (c *Cloud) Create(collection string, body Resource) Resource {
 // CreateOutside makes an external network with the subnet 203.0.113.0/24, as an administrator.
 func (c *Cloud) CreateOutside(name string) Resource {
 	c.t.Helper()
-	outside := c.Create("networks", Resource{"name": name, "router:external": true})
+	return c.CreateExternal(name, "203.0.113.0/24")
+}
+
+// CreateExternal makes an external network with a subnet of a /24, as an administrator. Neutron draws the addresses of
+// routers' gateways, here from .100 to .199 alone. A test that asks for a certain address MUST ask for another one.
+func (c *Cloud) CreateExternal(name, cidr string) Resource {
+	c.t.Helper()
+	external := c.Create("networks", Resource{"name": name, "router:external": true})
+	first := netip.MustParsePrefix(cidr).Addr().As4()
+	at := func(last byte) string { first[3] = last; return netip.AddrFrom4(first).String() }
 	c.Create("subnets", Resource{
-		"network_id": outside.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+		"network_id": external.ID(), "cidr": cidr, "ip_version": 4, "enable_dhcp": false,
+		"allocation_pools": []Resource{{"start": at(100), "end": at(199)}},
 	})
-	return outside
+	return external
 }
 
 // Update changes a resource behind the controller's back.

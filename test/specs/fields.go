@@ -153,7 +153,8 @@ type Row struct {
 	Life
 }
 
-// Trials are those of TestEveryField, with the rows of the tables.
+// Trials are those of TestEveryField, with the rows of the tables. They are deleted last to first: a NetworkPort comes
+// after its Network.
 func Trials() []Trial {
 	trials := []Trial{
 		{Name: "plain", Kind: "Network", Cloud: "tenant"},
@@ -162,9 +163,9 @@ func Trials() []Trial {
 		{Name: "provided", Kind: "Network", Cloud: "admin"},
 		{Name: "routed", Kind: "Network", Cloud: "admin"},
 		{Name: "port", Kind: "NetworkPort", Cloud: "admin"},
-		{Name: "open", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "group", Kind: "SecurityGroup", Cloud: "tenant"},
 		{Name: "reachable", Kind: "Network", Cloud: "admin"},
+		{Name: "open", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "first", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "second", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "floating", Kind: "FloatingIP", Cloud: "admin"},

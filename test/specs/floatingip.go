@@ -8,7 +8,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// beyond is the cidr of the external network that floating IPs are of. No router's gateway moves to or from it.
+// beyond is the cidr of the external network that floating IPs are of. No router's gateway moves to or from it, but one
+// is in it, at an address that Neutron draws: the one that a floating IP asks for MUST be outside of the pool.
 const beyond = "192.0.2.0/24"
 
 // floatingFields is the table of a FloatingIPSpec's fields.

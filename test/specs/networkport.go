@@ -33,9 +33,10 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 		{
 			path: "networkName", with: "new",
 			may: func(was, is cloudteamv1.NetworkPortSpec) bool { return was.NetworkName == is.NetworkName },
+			// Neutron draws the addresses of all but the first, which would meet those that it asks for at times.
 			lives: []Life{
 				made("port", nameOf("routed")).as(readNetwork("routed")),
-				made("open", nameOf("routed")).as(readNetwork("routed")),
+				made("open", nameOf("reachable")).as(readNetwork("reachable")),
 				made("first", nameOf("reachable")).as(readNetwork("reachable")),
 				made("second", nameOf("reachable")).as(readNetwork("reachable")),
 			},
