@@ -1,6 +1,8 @@
 package managed_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,12 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -294,4 +299,105 @@ func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
 		inMine(spec)
 		spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
 	}))
+}
+
+// TestAPortIsOnTheNetworkOfItsCloud holds whether what a port's status tells is of the network that a Network has.
+func TestAPortIsOnTheNetworkOfItsCloud(t *testing.T) {
+	in := func(project string) *cloudteamv1.CloudStatus { return &cloudteamv1.CloudStatus{ProjectID: project} }
+	from := func(namespace string) *cloudteamv1.CredentialsStatus {
+		return &cloudteamv1.CredentialsStatus{Namespace: namespace, SecretName: "openstack"}
+	}
+	for what, test := range map[string]struct {
+		edit func(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network)
+		on   bool
+	}{
+		"on a subnet of the Network": {func(*cloudteamv1.NetworkPort, *cloudteamv1.Network) {}, true},
+		"without addresses":          {func(p *cloudteamv1.NetworkPort, _ *cloudteamv1.Network) { p.Status.Addresses = nil }, true},
+		"on another subnet": {func(p *cloudteamv1.NetworkPort, _ *cloudteamv1.Network) {
+			p.Status.Addresses[0].SubnetID = "sub-9"
+		}, false},
+		"in another project": {func(p *cloudteamv1.NetworkPort, _ *cloudteamv1.Network) { p.Status.Cloud = in("p2") }, false},
+		"in a project that is not known": {func(p *cloudteamv1.NetworkPort, _ *cloudteamv1.Network) {
+			p.Status.Cloud = nil
+		}, true},
+		"on a Network whose project is not known": {func(_ *cloudteamv1.NetworkPort, n *cloudteamv1.Network) {
+			n.Status.Cloud = nil
+		}, true},
+		"told by the cloud of the Network's namespace": {func(p *cloudteamv1.NetworkPort, _ *cloudteamv1.Network) {
+			p.Status.Credentials = from("team")
+		}, false},
+		"told by that cloud, where the Network is": {func(p *cloudteamv1.NetworkPort, n *cloudteamv1.Network) {
+			p.Status.Credentials, n.Status.Credentials = from("team"), from("team")
+		}, true},
+	} {
+		port, on := &cloudteamv1.NetworkPort{}, example()
+		port.Status.Cloud, on.Status.Cloud = in("p1"), in("p1")
+		port.Status.Addresses = []cloudteamv1.PortAddress{{SubnetID: "sub-2"}}
+		on.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "sub-1"}, {ID: "sub-2"}}
+		test.edit(port, on)
+		expect.Equal(t, test.on, managed.IsOn(port, on), "whether a port is on the network, %s", what)
+	}
+}
+
+// TestConfirmReadsTheObject holds that nothing is given up by a cache that has not what the API server has.
+func TestConfirmReadsTheObject(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		expect.NoError(t, w.c.Confirm(t.Context(), example()))
+		broken := errors.New("no connection")
+		for what, test := range map[string]struct {
+			edit func(*cloudteamv1.Network)
+			err  error
+			want error
+		}{
+			"as the cache has it": {edit: func(*cloudteamv1.Network) {}},
+			"with another status": {edit: func(n *cloudteamv1.Network) { n.Status.NetworkID = "id" }},
+			"with another spec":   {edit: func(n *cloudteamv1.Network) { n.Generation++ }, want: controller.ErrStale},
+			"another of its name": {edit: func(n *cloudteamv1.Network) { n.UID = "uid-2" }, want: controller.ErrStale},
+			"paused": {edit: func(n *cloudteamv1.Network) {
+				n.Annotations = map[string]string{cloudteamv1.AnnotationPaused: "true"}
+			}, want: controller.ErrStale},
+			"gone":           {err: apierrors.NewNotFound(schema.GroupResource{}, "a"), want: controller.ErrStale},
+			"not to be read": {err: broken, want: broken},
+		} {
+			w.c.Kind().Live = func(_ context.Context, namespace, name string) (*cloudteamv1.Network, error) {
+				expect.Equal(t, exampleKey, cache.NewObjectName(namespace, name), "what is read")
+				if test.err != nil {
+					return nil, test.err
+				}
+				live := example()
+				test.edit(live)
+				return live, nil
+			}
+			if err := w.c.Confirm(t.Context(), example()); !errors.Is(err, test.want) {
+				t.Errorf("of an object %s, it says %v, want %v", what, err, test.want)
+			}
+		}
+	})
+}
+
+func TestWhatWasDeletedIsNotLookedFor(t *testing.T) {
+	of := func(ids ...string) (all []managed.Lookup) {
+		for _, id := range ids {
+			all = append(all, managed.Lookup{Resource: plan.Resource{Kind: plan.KindPort, ID: id}})
+		}
+		return all
+	}
+	done := plan.Change{
+		{Action: plan.DeletePort, Ref: plan.Ref{ID: "port-1"}}, {Action: plan.UpdatePort, Ref: plan.Ref{ID: "port-2"}},
+	}
+	expect.Equal(t, of("", "port-2", "port-3"), managed.WithoutDeleted(of("port-1", "port-2", "port-3"), done), "what is looked for")
+}
+
+func TestOnlyTheObjectsOfANamespaceAreWoken(t *testing.T) {
+	theirs := example()
+	theirs.Namespace, theirs.UID = "others", "uid-2"
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, step := range []struct {
+			namespace string
+			want      int
+		}{{"nobody", 0}, {"team", 1}, {"", 2}} {
+			w.c.EnqueueNamespace(step.namespace)
+			expect.Equal(t, step.want, w.c.Len(), "keys that wait, after namespace %q", step.namespace)
+		}
+	}, example(), theirs)
 }

@@ -115,3 +115,11 @@ func Follow[T Object](r *Room[T], kind *Kind[T], enqueue func(...cache.ObjectNam
 
 // Rest is what a sync of a paused object calls.
 func (r *Room[T]) Rest(obj T) { r.rest(obj) }
+
+// Confirm is what comes before something is given up.
+func (r *Reconciler[T]) Confirm(ctx context.Context, obj T) error { return r.confirm(ctx, obj) }
+
+// WithoutDeleted is what is still looked for after steps.
+func WithoutDeleted(expected []Lookup, done plan.Change) []Lookup {
+	return withoutDeleted(expected, done)
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -346,4 +347,47 @@ func TestWhatIsDoneThoughDriftIsLeft(t *testing.T) {
 	expect.Equal(t, want, done, "what is done")
 	want = []string{"of the one that stays", "the subnet", "an address", "name", "routes"}
 	expect.Equal(t, want, left, "what is left")
+}
+
+// TestTheDefaultClassHasOneLimit holds that those that name the default class and those that name none count together.
+func TestTheDefaultClassHasOneLimit(t *testing.T) {
+	limited := func(name string, most int32, isDefault bool) *cloudteamv1.NetworkClass {
+		class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		class.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: &most}
+		if isDefault {
+			class.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+		}
+		return class
+	}
+	key := func(class string) cache.ObjectName { return cache.NewObjectName("team", class) }
+	for what, test := range map[string]struct {
+		known    []*cloudteamv1.NetworkClass
+		class    string
+		most     *int32
+		together []cache.ObjectName
+	}{
+		"that name none, with a default": {
+			[]*cloudteamv1.NetworkClass{limited("gold", 2, true), limited("silver", 3, false)}, "", new(int32(2)),
+			[]cache.ObjectName{key(""), key("gold")},
+		},
+		"that name the default": {
+			[]*cloudteamv1.NetworkClass{limited("gold", 2, true), limited("silver", 3, false)}, "gold", new(int32(2)),
+			[]cache.ObjectName{key("gold"), key("")},
+		},
+		"that name another": {
+			[]*cloudteamv1.NetworkClass{limited("gold", 2, true), limited("silver", 3, false)}, "silver", new(int32(3)),
+			[]cache.ObjectName{key("silver")},
+		},
+		"that name none, without a default": {
+			[]*cloudteamv1.NetworkClass{limited("silver", 3, false)}, "", nil, []cache.ObjectName{key("")},
+		},
+	} {
+		r := managed.RoomOf(controllertest.NewClasses(test.known...).Classes,
+			func(n *cloudteamv1.Network) *cloudteamv1.Network { return n },
+			func(n *cloudteamv1.Network) bool { return n.Status.NetworkID != "" },
+			func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace })
+		most, together := r.Limit(key(test.class))
+		expect.Equal(t, test.most, most, "the limit of those %s", what)
+		expect.Equal(t, test.together, together, "who counts together with those %s", what)
+	}
 }

@@ -427,9 +427,16 @@ func TestAPortLacksAGroupThatIsNotReady(t *testing.T) {
 		report(t, w, name, "id", 1, true)
 		lacks([]string{"id"}, "")
 		lacks(nil, "joins the groups")
-		if _, exists := w.policies.group("team", name); !exists {
+		group, exists := w.policies.group("team", name)
+		if !exists {
 			t.Fatal("the group is not in the cache")
 		}
+		theirs := group.DeepCopy()
+		theirs.Annotations = nil
+		expect.NoError(t, w.policies.groups.Update(theirs))
+		lacks([]string{"id"}, "is not Ready")
+		expect.NoError(t, w.policies.groups.Update(group))
+		lacks([]string{"id"}, "")
 		w.API.Delete(t, &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}})
 		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = []string{"id"} })
 		controllertest.Settle(0)

@@ -333,17 +333,21 @@ func TestGroupWithPortsIsNotDeleted(t *testing.T) {
 	on.Spec.SecurityGroupRefs = []string{"web"}
 	objects := []controllertest.Object{
 		secgroup("web", allow(443)), on,
-		port("team", "a", "id-a", "web"), port("team", "b", "id-b"), port("other", "c", "id-c"),
+		port("team", "a", "id-a", "web"), port("team", "b", "id-b"), port("other", "c", "id-c"), port("team", "e", "id-f"),
+		port("team", "f", "id-g"),
 		port("team", "waits", "", "web"), port("team", "elsewhere", "id-d", "db"), port("other", "d", "id-e", "web"),
 	}
 	inWorld(t, nil, func(w *world) {
 		w.Delete()
 		w.settle()
 		w.WantState("Ready=False Reconciling=True InUse")
-		w.WantMessage("NetworkPort a, b and 1 of other namespaces.")
+		w.WantMessage("NetworkPort a, b, e and 1 more and 1 of other namespaces.")
 		w.wantRules(out4, out6, https)
-		for _, p := range objects[2:4] {
-			w.API.Delete(t, p)
+		w.API.Delete(t, objects[6])
+		w.settle()
+		w.WantMessage("NetworkPort a, b, e and 1 of other namespaces.")
+		for _, at := range []int{2, 3, 5} {
+			w.API.Delete(t, objects[at])
 		}
 		w.settle()
 		w.WantMessage("In use by 1 of other namespaces.")
