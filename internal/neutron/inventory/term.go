@@ -225,13 +225,13 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	if err != nil {
 		return // nothing can be called
 	}
-	looked, exists, _, _ := i.term.in(of)
+	looked, exists, _, disputed := i.term.in(of)
 	if looked && (!again || !used && !exists) {
 		return
 	}
-	found := i.hold(client.Within(ctx, of), of, own, used)
-	if client.IsConflict(found.err) {
-		found = i.hold(client.Within(ctx, of), of, own, used) // somebody wrote between the read and the write
+	found := i.hold(client.Within(ctx, of), of, own, used, disputed)
+	if client.IsConflict(found.err) { // somebody wrote between the read and the write
+		found = i.hold(client.Within(ctx, of), of, own, used, found.disputed)
 	}
 	i.conclude(of, found)
 }
@@ -267,9 +267,10 @@ type finding struct {
 	err error
 }
 
-// hold reads the term record, and makes it say what it should.
-func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used bool) finding {
-	_, _, stands, disputed := i.term.in(of)
+// hold reads the term record, and makes it say what it should. disputed says whether another leader was seen before. If
+// hold sees one, the finding says so, whatever fails after that.
+func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used, disputed bool) finding {
+	_, _, stands, _ := i.term.in(of)
 	records, err := client.List[wireTerm](ctx, i.cloud, "read term", termCollection, url.Values{
 		"project_id": {of.ProjectID}, "name": {i.termName(own)}, "fields": {"id", "description", "revision_number"},
 	})
@@ -285,6 +286,15 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 		}
 		return finding{}
 	}
+	var found word
+	if len(records) > 0 {
+		found = readWord(records[0].Description)
+		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
+		// cluster, unless its number is not lower, or it took the place of this leader's own. If this leader's Lease may be
+		// a copy, it cannot tell, and waits for an answer to its own word.
+		disputed = disputed || !found.isOf(own) &&
+			(!stands.IsZero() || found.disputed || found.number >= own.Number || own.Stale)
+	}
 	// Two Inventories of one project, or two leaders, can each have created one. The same one stays for all.
 	for _, surplus := range records[min(1, len(records)):] {
 		if err := removeTerm(ctx, i.cloud, surplus); err != nil {
@@ -295,12 +305,7 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 		err := i.writeTerm(ctx, own, nil, disputed)
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}
-	found := readWord(records[0].Description)
 	if !found.isOf(own) {
-		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
-		// cluster, unless its number is not lower, or it took the place of this leader's own. If this leader's Lease may be
-		// a copy, it cannot tell, and waits for an answer to its own word.
-		disputed = disputed || !stands.IsZero() || found.disputed || found.number >= own.Number || own.Stale
 		err := i.writeTerm(ctx, own, &records[0], disputed)
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}

@@ -359,12 +359,74 @@ func TestALeaderAfterALongOutageResumes(t *testing.T) {
 	})
 }
 
+// TestADisputeThatWasSeenOutlastsWhatFollows has the other leader write between this one's read and its write, and the
+// record unreadable then: what the first read showed still holds.
+func TestADisputeThatWasSeenOutlastsWhatFollows(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		w.living(3, "a")
+		b := w.leader(3, "b")
+		written := false
+		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case r.Method == http.MethodPut:
+				written = true
+				refuse(to, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "another was first")
+				return true
+			case written:
+				<-r.Context().Done()
+				return true
+			default:
+				return false
+			}
+		})
+		b.want(true, "o")
+		if len(b.told) != 1 || !b.told[0].Disputed || b.told[0].Unknown == nil {
+			t.Errorf("it is told %v, want a dispute and why the record is not known", b.told)
+		}
+		w.answerBy(nil)
+		b.audit()
+		b.want(true, "o")
+	})
+}
+
+// TestADisputeThatARecordTooManyShowsIsKnown has the other leader's word in one of two records, and the other record
+// stay against this leader's will.
+func TestADisputeThatARecordTooManyShowsIsKnown(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		w.living(3, "a")
+		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet { // both create one
+				answer(to, http.StatusOK, `{"subnetpools": []}`)
+			}
+			return r.Method == http.MethodGet
+		})
+		w.leader(3, "b").want(false, "o")
+		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodDelete {
+				refuse(to, http.StatusConflict, "SubnetPoolInUse", "no")
+			}
+			return r.Method == http.MethodDelete
+		})
+		w.leader(3, "c").want(true, "o")
+	})
+}
+
 // TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin. Where one may take the
 // other for its successor, both may act until each has audited.
 func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 	const gap = 3 * time.Minute // two audits, with their jitter and calls of up to five seconds
-	for seed := range uint64(8) {
-		delay := func(neutrontest.Call) time.Duration { return rand.N(5 * time.Second) }
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
+		var mu sync.Mutex
+		waits := rand.New(rand.NewPCG(seed, 1))
+		delay := func(neutrontest.Call) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(waits.Int64N(int64(5 * time.Second)))
+		}
 		inTwins(t, neutrontest.Options{Delay: delay}, func(t *testing.T, w *twins) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			var both [2]*twin
