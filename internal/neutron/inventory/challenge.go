@@ -60,7 +60,8 @@ func (c *Challenge) Write(ctx context.Context) (possible bool, err error) {
 	c.records = map[string]wireTerm{}
 	for id, r := range records {
 		// The number of the leader that it replaces: a leader takes a lower one for its predecessor's.
-		if err := rewriteTerm(ctx, c.cloud, r, word{number: readWord(r.Description).number, holder: c.holder}); err != nil {
+		says := word{number: readWord(r.Description).number, holder: c.holder}
+		if _, err := rewriteTerm(ctx, c.cloud, r, says); err != nil {
 			return false, err
 		}
 		c.records[id] = r

@@ -59,7 +59,7 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 		if err := create(t.Context()); !client.IsKind(err, client.Throttled) {
 			t.Fatalf("Neutron limits the rate, and the error is %v", err)
 		}
-		i.term.standing.Disputed = true
+		i.term.last.disputed = true
 		i.kept.lost(scope{of: groupKind.Collection})
 		i.kept.losses[scope{of: groupKind.Collection}].next = time.Now().Add(1000 * time.Hour)
 		quota := quotaOf(groupKind.Collection)
@@ -74,7 +74,7 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 		elapse(time.Minute)
 
 		open := map[client.Gate]func(){
-			client.GateDispute: func() { i.term.standing.Disputed = false },
+			client.GateDispute: func() { i.term.last.disputed = false },
 			client.GateRate:    func() { elapse(time.Hour) },
 			client.GateMarker:  func() { i.kept.has(scope{of: groupKind.Collection}) },
 			client.GateRoom:    func() { i.full.forget() },

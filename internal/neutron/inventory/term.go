@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -43,7 +44,8 @@ var ErrDisputed error = client.HeldBack(client.GateDispute, "write",
 	"another controller acts for a cluster with the same UID")
 
 // settlesAfter is how many audit intervals a leader's own word has to stand. Another leader looks within two of them,
-// whatever its audits take, and writes its own; see lookMeanwhile.
+// whatever its audits take, and writes its own; see lookMeanwhile. They begin again after a time in which this leader
+// itself could not look: the other one may not have been able to either.
 const settlesAfter = 3
 
 // word is what the term record in Neutron says.
@@ -103,23 +105,34 @@ type tenure struct {
 	// one.
 	looked time.Time
 	exists bool
-	// stands is since when the record is known to have this leader's word; zero if it has not.
-	stands time.Time
-	// settled is true if that is long enough, or if nothing can be known.
-	settled  bool
-	standing Standing
+	last   sight
+	// settled is true if this leader's word stands for long enough, or if nothing can be known, which unknown says.
+	settled bool
+	unknown error
 	// made are the ids of the ports that this process has made during the dispute. No other cluster uses them.
 	made map[string]bool
 }
 
+// sight is what one look leaves for the next.
+type sight struct {
+	// stands is since when the record is known to have this leader's word; zero if it never had.
+	stands time.Time
+	// revision is that of the record with this leader's word, as the Inventory last wrote or read it.
+	revision int
+	// seen is when the record was last read and written as it should be; zero if a look has failed since.
+	seen time.Time
+	// disputed is as in Standing.
+	disputed bool
+}
+
 // in returns a copy of what is known of a project.
-func (t *tenure) in(of client.Identity) (looked, exists bool, stands time.Time, disputed bool) {
+func (t *tenure) in(of client.Identity) (looked, exists bool, last sight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of != of {
-		return false, false, time.Time{}, false
+		return false, false, sight{}
 	}
-	return !t.looked.IsZero(), t.exists, t.stands, t.standing.Disputed
+	return !t.looked.IsZero(), t.exists, t.last
 }
 
 // Settled reports whether what no object owns may be removed: this leader's word has stood in the project for long
@@ -133,7 +146,7 @@ func (i *Inventory) Settled() bool {
 	}
 	i.term.mu.Lock()
 	defer i.term.mu.Unlock()
-	return i.term.settled && !i.term.standing.Disputed
+	return i.term.settled && !i.term.last.disputed
 }
 
 // admit returns ErrDisputed if a step must wait because another leader of the same UID may act in the project.
@@ -154,12 +167,12 @@ func (i *Inventory) undisputed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	looked, _, _, disputed := i.term.in(of)
+	looked, _, last := i.term.in(of)
 	if !looked {
 		i.look(ctx, true, false)
-		_, _, _, disputed = i.term.in(of)
+		_, _, last = i.term.in(of)
 	}
-	if disputed {
+	if last.disputed {
 		return ErrDisputed
 	}
 	return nil
@@ -184,7 +197,7 @@ func (t *tenure) after(step plan.Step) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.standing.Disputed {
+	if t.last.disputed {
 		if t.made == nil {
 			t.made = map[string]bool{}
 		}
@@ -225,16 +238,21 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	if err != nil {
 		return // nothing can be called
 	}
-	looked, exists, _, disputed := i.term.in(of)
+	looked, exists, was := i.term.in(of)
 	if looked && (!again || !used && !exists) {
 		return
 	}
-	found := i.hold(client.Within(ctx, of), of, own, used, disputed)
+	found := i.hold(client.Within(ctx, of), of, own, used, was)
 	if client.IsConflict(found.err) { // somebody wrote between the read and the write
-		found = i.hold(client.Within(ctx, of), of, own, used, found.disputed)
+		found = i.hold(client.Within(ctx, of), of, own, used, found.sight)
 	}
-	i.conclude(of, found)
+	if !errors.Is(found.err, errDeposed) {
+		i.conclude(of, found)
+	}
 }
+
+// errDeposed is the error of a look during which the lease ended: nothing follows from what it read.
+var errDeposed = errors.New("the lease is another's")
 
 // lookMeanwhile looks at the term record when no audit has done so for one and a half intervals, because audits take
 // long. It ends with ctx.
@@ -258,88 +276,115 @@ func (i *Inventory) lookMeanwhile(ctx context.Context) {
 
 // finding is what a look at the term record showed.
 type finding struct {
+	// If err is set, only disputed counts.
+	sight
 	exists bool
-	// stands is since when this leader's word stands; zero if it does not.
-	stands time.Time
-	// disputed and settled are as in tenure.
-	disputed, settled bool
-	// err is why the look failed; the rest is then unknown, except for disputed.
+	// settled is as in tenure.
+	settled bool
+	// err is why the look failed.
 	err error
 }
 
-// hold reads the term record, and makes it say what it should. disputed says whether another leader was seen before. If
-// hold sees one, the finding says so, whatever fails after that.
-func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used, disputed bool) finding {
-	_, _, stands, _ := i.term.in(of)
+// hold reads the term record, and makes it say what it should. It judges all that it reads before it does anything that
+// may fail: a stranger who was seen stays seen.
+func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used bool, was sight) finding {
 	records, err := client.List[wireTerm](ctx, i.cloud, "read term", termCollection, url.Values{
 		"project_id": {of.ProjectID}, "name": {i.termName(own)}, "fields": {"id", "description", "revision_number"},
 	})
 	// The lease is asked after the read. While it is held, no later leader of this cluster can have written what was read.
-	if _, leads := i.options.Term(); err != nil || !leads {
-		return finding{disputed: disputed, err: err}
+	if _, leads := i.options.Term(); err == nil && !leads {
+		err = errDeposed
+	}
+	if err != nil {
+		return finding{sight: was, err: err}
 	}
 	if !used {
 		for _, record := range records {
 			if err := removeTerm(ctx, i.cloud, record); err != nil {
-				return finding{exists: true, disputed: disputed, err: err}
+				return finding{sight: was, exists: true, err: err}
 			}
 		}
 		return finding{}
 	}
-	var found word
-	if len(records) > 0 {
-		found = readWord(records[0].Description)
-		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
+	is := finding{sight: was, exists: true}
+	for n, record := range records {
+		// Each leader of one cluster has a higher number than those before. So a word is an earlier leader's of this
 		// cluster, unless its number is not lower, or it took the place of this leader's own. If this leader's Lease may be
 		// a copy, it cannot tell, and waits for an answer to its own word.
-		disputed = disputed || !found.isOf(own) &&
-			(!stands.IsZero() || found.disputed || found.number >= own.Number || own.Stale)
+		if w := readWord(record.Description); !w.isOf(own) {
+			replaced := n == 0 && !was.stands.IsZero()
+			is.disputed = is.disputed || replaced || w.disputed || w.number >= own.Number || own.Stale
+		}
+	}
+	if is.err = i.claim(ctx, own, records, &is); is.err != nil {
+		return is
 	}
 	// Two Inventories of one project, or two leaders, can each have created one. The same one stays for all.
 	for _, surplus := range records[min(1, len(records)):] {
-		if err := removeTerm(ctx, i.cloud, surplus); err != nil {
-			return finding{disputed: disputed, err: err}
+		if is.err = removeTerm(ctx, i.cloud, surplus); is.err != nil {
+			return is
 		}
 	}
-	if len(records) == 0 {
-		err := i.writeTerm(ctx, own, nil, disputed)
-		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
+	return is
+}
+
+// claim has the first record, or a new one, say this leader's word, and finds out whether that stands for long enough.
+func (i *Inventory) claim(ctx context.Context, own Term, records []wireTerm, is *finding) error {
+	var record *wireTerm
+	var found word
+	if len(records) > 0 {
+		record, found = &records[0], readWord(records[0].Description)
+	}
+	write := func(disputed bool) error {
+		revision, err := i.writeTerm(ctx, own, record, disputed)
+		if err == nil {
+			is.revision = revision
+		}
+		return err
 	}
 	if !found.isOf(own) {
-		err := i.writeTerm(ctx, own, &records[0], disputed)
-		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
+		if err := write(is.disputed); err != nil {
+			return err
+		}
+		is.stands = time.Now()
+		return nil
 	}
-	if stands.IsZero() {
-		// Another Inventory of this process wrote it, and may have seen a stranger's.
-		stands, disputed = time.Now(), disputed || found.disputed
+	// A mark that this Inventory did not write is that of another one of this process, or of a write without an answer:
+	// somebody's word was there meanwhile. And after a time in which nobody could look, silence proves nothing.
+	unseen := time.Since(is.seen) > 2*i.options.Interval+listPatience
+	if is.stands.IsZero() || found.disputed && *record.revision() != is.revision || unseen {
+		is.stands, is.disputed = time.Now(), is.disputed || found.disputed
 	}
-	settled := time.Since(stands) >= settlesAfter*i.options.Interval
-	disputed = disputed && !settled
-	if found.disputed && settled {
-		err = i.writeTerm(ctx, own, &records[0], false)
+	is.revision = *record.revision()
+	is.settled = time.Since(is.stands) >= settlesAfter*i.options.Interval
+	if is.settled && found.disputed {
+		if err := write(false); err != nil {
+			return err
+		}
 	}
-	return finding{exists: true, stands: stands, disputed: disputed, settled: settled, err: err}
+	is.disputed = is.disputed && !is.settled
+	return nil
 }
 
 // conclude records a finding, and tells if the standing has changed.
 func (i *Inventory) conclude(of client.Identity, f finding) {
 	t := &i.term
 	t.mu.Lock()
-	was := t.standing
+	was, is := Standing{t.last.disputed, t.unknown}, Standing{f.disputed, f.err}
 	if t.of != of {
-		t.of, t.exists, t.stands = of, false, time.Time{}
+		t.of, t.exists, t.last = of, false, sight{}
 	}
 	t.looked = time.Now()
 	t.exists = f.exists || f.err != nil && t.exists
 	if f.err == nil {
-		t.stands = f.stands
+		t.last, t.last.seen = f.sight, t.looked
+	} else {
+		t.last.disputed, t.last.seen = f.disputed, time.Time{}
 	}
-	t.settled = f.settled || f.err != nil
-	t.standing = Standing{f.disputed, f.err}
+	t.settled, t.unknown = f.settled || f.err != nil, f.err
 	if !f.disputed {
 		t.made = nil
 	}
-	is := t.standing
 	t.mu.Unlock()
 	if i.options.Standing != nil && (was.Disputed != is.Disputed || (was.Unknown == nil) != (is.Unknown == nil)) {
 		i.options.Standing(is)
@@ -355,8 +400,8 @@ func (i *Inventory) termName(of Term) string {
 // termNames is how the names of a cluster's term records begin.
 func termNames(cluster string) string { return "network-controller " + cluster + " " }
 
-// writeTerm creates a term record, or changes one if nobody else has since it was read.
-func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disputed bool) error {
+// writeTerm creates a term record, or changes one if nobody else has since it was read. It gives the new revision.
+func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disputed bool) (revision int, err error) {
 	says := word{own.Number, own.Holder, disputed}
 	if was != nil {
 		return rewriteTerm(ctx, i.cloud, *was, says)
@@ -367,24 +412,26 @@ func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disp
 	})
 }
 
-// rewriteTerm changes a term record, if nobody else has since it was read.
-func rewriteTerm(ctx context.Context, cloud *client.Cloud, was wireTerm, to word) error {
+// rewriteTerm changes a term record, if nobody else has since it was read. It gives the new revision.
+func rewriteTerm(ctx context.Context, cloud *client.Cloud, was wireTerm, to word) (revision int, err error) {
 	return sendTerm(ctx, cloud, client.Request{
 		Method: http.MethodPut, Path: termCollection.Path(was.ID), Revision: was.revision(),
 	}, map[string]any{"description": to.String()})
 }
 
-// sendTerm sends a term record. A cloud that does not keep its word shows nothing of other leaders.
-func sendTerm(ctx context.Context, cloud *client.Cloud, r client.Request, body map[string]any) error {
+// sendTerm sends a term record, and gives its revision. A cloud that does not keep its word shows nothing of other
+// leaders.
+func sendTerm(ctx context.Context, cloud *client.Cloud, r client.Request, body map[string]any) (int, error) {
 	var answer map[string]wireTerm
 	r.Op, r.Body, r.Answer = "write term", map[string]any{termCollection.One: body}, &answer
 	if err := cloud.Do(ctx, r); err != nil {
-		return err
+		return 0, err
 	}
-	if readWord(answer[termCollection.One].Description).holder == "" {
-		return notKept(r.Op, termCollection, "", "")
+	record := answer[termCollection.One]
+	if readWord(record.Description).holder == "" {
+		return 0, notKept(r.Op, termCollection, "", "")
 	}
-	return nil
+	return *record.revision(), nil
 }
 
 // removeTerm removes a term record, unless somebody has changed it since it was read.

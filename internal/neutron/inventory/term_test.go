@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func (l *twin) want(disputed bool, object string) {
 	}
 }
 
-// wantDone holds that so many calls were made to the collection of term records since the last time.
+// wantCalls holds that so many calls were made to the collection of term records since the last time.
 func (w *twins) wantCalls(want map[string]int) {
 	w.t.Helper()
 	got := map[string]int{}
@@ -370,7 +371,7 @@ func TestADisputeThatWasSeenOutlastsWhatFollows(t *testing.T) {
 			switch {
 			case r.Method == http.MethodPut:
 				written = true
-				refuse(to, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "another was first")
+				refuseStale(to)
 				return true
 			case written:
 				<-r.Context().Done()
@@ -411,8 +412,146 @@ func TestADisputeThatARecordTooManyShowsIsKnown(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin. Where one may take the
-// other for its successor, both may act until each has audited.
+// TestEachInventoryOfALeaderSeesTheOther has two ways to the project, of which one answers the other leader first.
+func TestEachInventoryOfALeaderSeesTheOther(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.living(3, "a")
+		further := w.leader(3, "a")
+		for range settlesAfter + 1 {
+			further.audit()
+			a.audit()
+		}
+		if !a.Settled() || !further.Settled() {
+			t.Fatal("nothing is settled before the other leader comes")
+		}
+		b := w.leader(3, "b")
+		for range 2 * settlesAfter {
+			b.audit()
+			a.audit()
+			further.audit()
+			b.want(true, "o")
+			a.want(true, "o")
+			further.want(true, "o")
+		}
+		for range settlesAfter + 1 {
+			further.audit()
+			a.audit()
+		}
+		a.want(false, "o")
+		further.want(false, "o")
+	})
+}
+
+// TestAWordWithoutAnAnswerStandsNoLongerThanSince has Neutron write this leader's answer to another one, and not say so.
+func TestAWordWithoutAnAnswerStandsNoLongerThanSince(t *testing.T) {
+	for what, lose := range map[string]func(to http.ResponseWriter, r *http.Request){
+		"in time":             func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"but to a repetition": func(to http.ResponseWriter, _ *http.Request) { refuseStale(to) },
+	} {
+		inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+			a := w.living(3, "a")
+			for range settlesAfter {
+				a.audit()
+			}
+			w.leader(3, "b").audit()
+			w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPut {
+					return false
+				}
+				w.answerBy(nil)
+				w.server.ServeHTTP(httptest.NewRecorder(), r)
+				lose(to, r)
+				return true
+			})
+			t.Log("no answer", what)
+			for range settlesAfter {
+				a.audit()
+				a.want(true, "o")
+			}
+			a.audit()
+			a.audit()
+			a.want(false, "o")
+		})
+	}
+}
+
+func refuseStale(to http.ResponseWriter) {
+	refuse(to, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "another was first")
+}
+
+// TestSilenceProvesNothingWhileNobodyCanLook has Neutron away after the other leader has written, and after this one has.
+func TestSilenceProvesNothingWhileNobodyCanLook(t *testing.T) {
+	away := func(to http.ResponseWriter, _ *http.Request) bool {
+		refuse(to, http.StatusServiceUnavailable, "ServiceUnavailable", "no")
+		return true
+	}
+	for what, outage := range map[string]func(w *twins, of *twin){
+		"all looks fail": func(w *twins, of *twin) {
+			w.answerBy(away)
+			for range settlesAfter {
+				of.audit()
+			}
+			w.answerBy(nil)
+		},
+		"nobody looks": func(*twins, *twin) { elapse(settlesAfter * time.Minute) },
+	} {
+		inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+			a := w.living(3, "a")
+			b := w.leader(3, "b")
+			b.audit()
+			a.audit()
+			outage(w, a)
+			t.Log(what)
+			a.audit()
+			a.want(true, "o")
+			b.audit()
+			a.audit()
+			for range settlesAfter {
+				a.want(true, "o")
+				a.audit()
+			}
+			a.want(false, "o")
+		})
+		inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
+			w.living(3, "a")
+			b := w.leader(3, "b")
+			b.audit() // the other one has not seen it when the outage begins
+			outage(w, b)
+			b.audit()
+			b.want(true, "o")
+		})
+	}
+}
+
+// TestADisputeEndsWithTheWriteThatSaysSo has the other leader come back in the moment in which this one goes on.
+func TestADisputeEndsWithTheWriteThatSaysSo(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
+		w.living(3, "a")
+		b := w.leader(3, "b")
+		for range settlesAfter {
+			b.audit()
+		}
+		written := false
+		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case r.Method == http.MethodPut:
+				written = true
+				refuseStale(to)
+			case written:
+				<-r.Context().Done()
+			default:
+				return false
+			}
+			return true
+		})
+		b.audit()
+		b.want(true, "o")
+	})
+}
+
+// TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin. Each has two ways to the
+// project, and at times nobody can look. Where one may take the other for its successor, both may act until each has
+// audited.
 func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 	const gap = 3 * time.Minute // two audits, with their jitter and calls of up to five seconds
 	seeds := uint64(200)
@@ -429,7 +568,7 @@ func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 		}
 		inTwins(t, neutrontest.Options{Delay: delay}, func(t *testing.T, w *twins) {
 			random := rand.New(rand.NewPCG(seed, 0))
-			var both [2]*twin
+			var both [2]ways
 			var stop [2]context.CancelFunc
 			number, numbers := 1, [2]int{}
 			// successor is true if the other leader may take the one that began last for its successor: that one has the higher
@@ -439,10 +578,13 @@ func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 				number += random.IntN(2)
 				numbers[at] = number
 				successor = number > numbers[1-at]
-				both[at] = w.leader(number, fmt.Sprint(at, "-", random.Int64()))
+				holder := fmt.Sprint(at, "-", random.Int64())
 				var ctx context.Context
 				ctx, stop[at] = context.WithCancel(t.Context())
-				go both[at].Run(ctx)
+				for n := range both[at] {
+					both[at][n] = w.leader(number, holder)
+					go both[at][n].Run(ctx)
+				}
 			}
 			first := w.leader(1, "first")
 			first.create("o")
@@ -457,14 +599,29 @@ func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 			}()
 			// Each has audited twice then.
 			elapse(200 * time.Second)
+			began := time.Now()
+			var restored time.Time
 			for range 200 {
 				elapse(time.Duration(random.IntN(30_000)) * time.Millisecond)
 				synctest.Wait()
-				if at := random.IntN(100); at < 2 {
+				switch at := random.IntN(100); {
+				case time.Now().Before(restored):
+				case at < 2:
+					w.answerBy(nil)
 					stop[at]()
 					elapse(time.Duration(random.IntN(3)) * time.Minute)
 					run(at)
 					synctest.Wait()
+					began = time.Now()
+				case at < 5 && virtual.Since(began) > gap: // a leader that begins without the record knows of nobody
+					restored = time.Now().Add(time.Duration(random.IntN(10)) * time.Minute)
+					w.answerBy(func(to http.ResponseWriter, _ *http.Request) bool {
+						if !time.Now().Before(restored) {
+							return false
+						}
+						refuse(to, http.StatusServiceUnavailable, "ServiceUnavailable", "no")
+						return true
+					})
 				}
 				if successor && both[0].admits() && both[1].admits() {
 					elapse(gap)
@@ -476,13 +633,18 @@ func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 				}
 			}
 			stop[0]()
-			elapse(6 * time.Minute)
+			elapse(30 * time.Minute)
 			if !both[1].admits() {
 				t.Errorf("seed %d: the one that is left does not resume", seed)
 			}
 		})
 	}
 }
+
+// ways are a leader's Inventories of one project.
+type ways [2]*twin
+
+func (w ways) admits() bool { return w[0].admits() || w[1].admits() }
 
 func (l *twin) admits() bool {
 	step := plan.Step{Action: plan.DeleteNetwork}
