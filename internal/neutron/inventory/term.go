@@ -255,7 +255,7 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 var errDeposed = errors.New("the lease is another's")
 
 // lookMeanwhile looks at the term record when no audit has done so for one and a half intervals, because audits take
-// long. It ends with ctx.
+// long, and again soon after a look that failed: the other leader waits for an answer. It ends with ctx.
 func (i *Inventory) lookMeanwhile(ctx context.Context) {
 	if i.options.Term == nil || i.options.Interval <= 0 {
 		return
@@ -266,7 +266,7 @@ func (i *Inventory) lookMeanwhile(ctx context.Context) {
 			return
 		}
 		i.term.mu.Lock()
-		late := time.Since(i.term.looked) > i.options.Interval*3/2
+		late := time.Since(i.term.looked) > i.options.Interval*3/2 || i.term.exists && i.term.unknown != nil
 		i.term.mu.Unlock()
 		if late && i.cloud.OutageEnd() == nil && i.holdsAny() {
 			i.look(ctx, true, true)
@@ -276,7 +276,7 @@ func (i *Inventory) lookMeanwhile(ctx context.Context) {
 
 // finding is what a look at the term record showed.
 type finding struct {
-	// If err is set, only disputed counts.
+	// sight is for the next look. If err is set, only its disputed is kept.
 	sight
 	exists bool
 	// settled is as in tenure.
@@ -285,8 +285,8 @@ type finding struct {
 	err error
 }
 
-// hold reads the term record, and makes it say what it should. It judges all that it reads before it does anything that
-// may fail: a stranger who was seen stays seen.
+// hold reads the term record, and makes it say what it should. If the cluster uses the project, it judges all that it
+// reads before it does anything that may fail: a stranger who was seen stays seen.
 func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used bool, was sight) finding {
 	records, err := client.List[wireTerm](ctx, i.cloud, "read term", termCollection, url.Values{
 		"project_id": {of.ProjectID}, "name": {i.termName(own)}, "fields": {"id", "description", "revision_number"},
@@ -310,10 +310,11 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 	for n, record := range records {
 		// Each leader of one cluster has a higher number than those before. So a word is an earlier leader's of this
 		// cluster, unless its number is not lower, or it took the place of this leader's own. If this leader's Lease may be
-		// a copy, it cannot tell, and waits for an answer to its own word.
+		// a copy, it cannot tell, and waits for an answer to its own word. A cloud that keeps no word has none to judge.
 		if w := readWord(record.Description); !w.isOf(own) {
 			replaced := n == 0 && !was.stands.IsZero()
-			is.disputed = is.disputed || replaced || w.disputed || w.number >= own.Number || own.Stale
+			mayLive := own.Stale && w.holder != ""
+			is.disputed = is.disputed || replaced || w.disputed || w.number >= own.Number || mayLive
 		}
 	}
 	if is.err = i.claim(ctx, own, records, &is); is.err != nil {
