@@ -23,9 +23,8 @@ export GOFLAGS := $(strip $(OUR_GOFLAGS) $(filter-out $(OUR_GOFLAGS),$(GOFLAGS))
 # The race detector needs a C compiler; without one the tests run without it.
 # It is asked only where it is used, because the first `go env` may download a toolchain in silence.
 RACE = $(shell command -v "$$(go env CC)" >/dev/null && echo -race)
-# What has it, and what compiles for it. At the end of each package, the detector would sleep for a second. It has
-# died in its own C code once, where time is virtual: golang/go#78156 may be why.
-RACED         = GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -count=1
+# What has it, and what compiles for it. At the end of each package, the detector would sleep for a second.
+RACED         = GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(RACE),1,0) hack/race.sh $(RACE) -count=1
 COMPILE_RACED = CGO_ENABLED=$(if $(RACE),1,0) $(COMPILE) $(RACE)
 # Other tests in whose process the product runs take a sixth less CPU time when they collect garbage less often.
 IN_PROCESS    = GOGC=400 go test

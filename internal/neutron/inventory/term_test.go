@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -564,9 +565,9 @@ func TestADisputeEndsWithTheWriteThatSaysSo(t *testing.T) {
 // audited.
 func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 	const gap = 3 * time.Minute // two audits, with their jitter and calls of up to five seconds
-	seeds := uint64(200)
-	if testing.Short() {
-		seeds = 8
+	seeds := uint64(8)
+	if nightly.Is() {
+		seeds = 200
 	}
 	for seed := range seeds {
 		var mu sync.Mutex
