@@ -27,11 +27,12 @@ func TestWhatMattersToFloatingIPs(t *testing.T) {
 		"conditions": func(p *cloudteamv1.NetworkPort) { p.Status.Conditions = []metav1.Condition{{}} },
 	})
 
+	isReady := controller.SetState(nil, 1, controller.Ready(cloudteamv1.ReasonAvailable, ""))
 	type networks = controllertest.Edits[*cloudteamv1.Network]
 	controllertest.WantSame(t, sameNetwork, network(), networks{
 		"the spec":             func(n *cloudteamv1.Network) { n.Generation++ },
 		"what is applied":      func(n *cloudteamv1.Network) { n.Status.AppliedGeneration++ },
-		"whether it is served": func(n *cloudteamv1.Network) { n.Status.Conditions = []metav1.Condition{ready("", "")} },
+		"whether it is served": func(n *cloudteamv1.Network) { n.Status.Conditions = isReady },
 		"the class":            func(n *cloudteamv1.Network) { n.Status.Class = &cloudteamv1.AppliedClass{Name: "a"} },
 		"the cloud":            func(n *cloudteamv1.Network) { n.Status.Cloud = &cloudteamv1.CloudStatus{} },
 		"whose cloud it is":    func(n *cloudteamv1.Network) { n.Status.Credentials = &cloudteamv1.CredentialsStatus{} },
@@ -48,23 +49,13 @@ func TestWhatMattersToFloatingIPs(t *testing.T) {
 	})
 }
 
-// ready is the condition of an object that is, or that is not for a reason.
-func ready(reason, message string) metav1.Condition {
-	if reason == "" {
-		return metav1.Condition{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}
-	}
-	return metav1.Condition{
-		Type: cloudteamv1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message,
-	}
-}
-
 func TestAFloatingIPWaitsForAPortThatAnotherHas(t *testing.T) {
 	waiting := public("web-0")
 	waiting.Status.ExternalNetworkID = "ext-1"
 	expect.Equal(t, "", wants(waiting), "what one waits for that has no status")
-	waiting.Status.Conditions = []metav1.Condition{ready("", "")}
+	waiting.Status.Conditions = controller.SetState(nil, 1, controller.Ready(cloudteamv1.ReasonAvailable, ""))
 	expect.Equal(t, "", wants(waiting), "what one waits for that is Ready")
-	waiting.Status.Conditions = []metav1.Condition{ready(cloudteamv1.ReasonAddressInUse, "")}
+	waiting.Status.Conditions = controller.SetState(nil, 1, controller.Reconciling(cloudteamv1.ReasonAddressInUse, ""))
 	expect.Equal(t, "team/web-0=ext-1", wants(waiting), "what it waits for")
 	waiting.Spec.PortName = ""
 	expect.Equal(t, "", wants(waiting), "what one waits for that names no port: its own address is in use")

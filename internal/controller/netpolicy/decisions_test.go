@@ -282,32 +282,21 @@ func TestRulesFollowTheLabelsOfNamespaces(t *testing.T) {
 
 // Nothing is synced for what changes no group.
 func TestWhatDoesNotMatterToPoliciesIsTheSame(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*cloudteamv1.NetworkPort)
-		same   bool
-	}{
-		"nothing":     {func(*cloudteamv1.NetworkPort) {}, true},
-		"conditions":  {func(p *cloudteamv1.NetworkPort) { p.Status.Conditions = []metav1.Condition{{}} }, true},
-		"an address":  {func(p *cloudteamv1.NetworkPort) { p.Status.Addresses[0].Address = "10.0.0.2/24" }, false},
-		"the binding": {func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = &cloudteamv1.PortBinding{Name: "a"} }, false},
-		"labels":      {func(p *cloudteamv1.NetworkPort) { p.Labels = nil }, false},
-	} {
-		was, is := otherPort(), otherPort()
-		test.change(is)
-		expect.Equal(t, test.same, samePort(was, is), "whether of a port it is the same: %s", name)
-	}
-	for name, test := range map[string]struct {
-		change func(*cloudteamv1.Network)
-		same   bool
-	}{
-		"conditions":     {func(n *cloudteamv1.Network) { n.Status.Conditions = []metav1.Condition{{}} }, true},
-		"the generation": {func(n *cloudteamv1.Network) { n.Generation++ }, false},
-		"the class":      {func(n *cloudteamv1.Network) { n.Status.Class = &cloudteamv1.AppliedClass{Name: "a"} }, false},
-	} {
-		was, is := &cloudteamv1.Network{}, &cloudteamv1.Network{}
-		test.change(is)
-		expect.Equal(t, test.same, sameNetwork(was, is), "whether of a Network it is the same: %s", name)
-	}
+	type ports = controllertest.Edits[*cloudteamv1.NetworkPort]
+	controllertest.WantSame(t, samePort, otherPort(), ports{
+		"an address":  func(p *cloudteamv1.NetworkPort) { p.Status.Addresses[0].Address = "10.0.0.2/24" },
+		"the binding": func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = &cloudteamv1.PortBinding{Name: "a"} },
+		"labels":      func(p *cloudteamv1.NetworkPort) { p.Labels = nil },
+	}, ports{
+		"conditions": func(p *cloudteamv1.NetworkPort) { p.Status.Conditions = []metav1.Condition{{}} },
+	})
+	type networks = controllertest.Edits[*cloudteamv1.Network]
+	controllertest.WantSame(t, sameNetwork, &cloudteamv1.Network{}, networks{
+		"the generation": func(n *cloudteamv1.Network) { n.Generation++ },
+		"the class":      func(n *cloudteamv1.Network) { n.Status.Class = &cloudteamv1.AppliedClass{Name: "a"} },
+	}, networks{
+		"conditions": func(n *cloudteamv1.Network) { n.Status.Conditions = []metav1.Condition{{}} },
+	})
 	pod := func(app string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}}
 	}

@@ -377,20 +377,7 @@ func TestADisputeThatWasSeenOutlastsWhatFollows(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
 		w.living(3, "a")
 		b := w.leader(3, "b")
-		written := false
-		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
-			switch {
-			case r.Method == http.MethodPut:
-				written = true
-				refuseStale(to)
-				return true
-			case written:
-				<-r.Context().Done()
-				return true
-			default:
-				return false
-			}
-		})
+		w.answerBy(staleAndSilent())
 		b.want(true, "o")
 		if len(b.told) != 1 || !b.told[0].Disputed || b.told[0].Unknown == nil {
 			t.Errorf("it is told %v, want a dispute and why the record is not known", b.told)
@@ -406,12 +393,7 @@ func TestADisputeThatWasSeenOutlastsWhatFollows(t *testing.T) {
 func TestADisputeThatARecordTooManyShowsIsKnown(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
 		w.living(3, "a")
-		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodGet { // both create one
-				answer(to, http.StatusOK, `{"subnetpools": []}`)
-			}
-			return r.Method == http.MethodGet
-		})
+		w.answerBy(showNone)
 		w.leader(3, "b").want(false, "o")
 		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodDelete {
@@ -490,6 +472,31 @@ func refuseStale(to http.ResponseWriter) {
 	refuse(to, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "another was first")
 }
 
+// staleAndSilent refuses changes, because another leader was first, and answers nothing from then on.
+func staleAndSilent() front {
+	written := false
+	return func(to http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.Method == http.MethodPut:
+			written = true
+			refuseStale(to)
+		case written:
+			<-r.Context().Done()
+		default:
+			return false
+		}
+		return true
+	}
+}
+
+// showNone lists no records: who looks creates one, as others do at the same time.
+func showNone(to http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet {
+		answer(to, http.StatusOK, `{"subnetpools": []}`)
+	}
+	return r.Method == http.MethodGet
+}
+
 // TestSilenceProvesNothingWhileNobodyCanLook has Neutron away after the other leader has written, and after this one has.
 func TestSilenceProvesNothingWhileNobodyCanLook(t *testing.T) {
 	away := func(to http.ResponseWriter, _ *http.Request) bool {
@@ -542,19 +549,7 @@ func TestADisputeEndsWithTheWriteThatSaysSo(t *testing.T) {
 		for range settlesAfter {
 			b.audit()
 		}
-		written := false
-		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
-			switch {
-			case r.Method == http.MethodPut:
-				written = true
-				refuseStale(to)
-			case written:
-				<-r.Context().Done()
-			default:
-				return false
-			}
-			return true
-		})
+		w.answerBy(staleAndSilent())
 		b.audit()
 		b.want(true, "o")
 	})
@@ -810,12 +805,7 @@ func TestOneTermRecordStays(t *testing.T) {
 		a, again := w.leader(1, "a"), w.leader(1, "a")
 		a.create("o")
 		// Two Inventories of one process lead to one project, and each reads before the other one writes.
-		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodGet {
-				answer(to, http.StatusOK, `{"subnetpools": []}`)
-			}
-			return r.Method == http.MethodGet
-		})
+		w.answerBy(showNone)
 		a.audit()
 		again.audit()
 		w.answerBy(nil)
