@@ -211,7 +211,7 @@ test-compatibility: recorder ## Test against other versions: make test-compatibi
 .PHONY: test-monitoring
 test-monitoring: test-controlplane ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
 	@path="$$(hack/prometheus.sh)"; \
-	PATH="$$PATH:$$path" MONITORING=1 $(SHARED) go test -count=1 -timeout 10m ./test/monitoring
+	PATH="$$PATH:$$path" MONITORING=1 $(SHARED) go test -count=1 -timeout 20m ./test/monitoring
 
 .PHONY: test-ui
 UIFLAGS ?=

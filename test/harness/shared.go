@@ -131,13 +131,16 @@ func takeTurn(ctx context.Context, path string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for told := false; ; told = true {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { _ = file.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+		}
+		if !told {
+			fmt.Fprintln(os.Stderr, "waiting for another run of tests, which holds", path)
 		}
 		select {
 		case <-ctx.Done():

@@ -262,11 +262,10 @@ func (w *world) awaitSample(expr string) {
 	})
 }
 
-// eventually polls until check gives nil. It waits longer than other tests: a scrape that takes more than its second, on
-// a busy machine, is one that Prometheus does without, and then alerts begin anew.
+// eventually polls until check gives nil. It ends before go test does, which prints no reason.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
-	expect.NoError(w.t, harness.Poll(nil, 3*harness.Patience, 50*time.Millisecond, check))
+	expect.NoError(w.t, harness.Poll(nil, harness.Patience, 50*time.Millisecond, check))
 }
 
 // hang has the cloud accept calls and answer none.
@@ -471,7 +470,8 @@ func (w *world) removePod(name string) {
 // addresses are how many the Network full has.
 const addresses = 13
 
-// fill creates one more port on the Network full, each second until it has no address left.
+// fill creates one more port on the Network full, each second until it has no address left. The port has its address
+// then: a Pod that comes next takes none.
 func (w *world) fill() {
 	w.t.Helper()
 	if w.ports == addresses {
@@ -486,6 +486,7 @@ func (w *world) fill() {
 	port.Spec.NetworkName = "full"
 	api := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
 	harness.Create(w.t, api, port)
+	harness.Await(w.t, surroundings, api, port.Name, harness.Ready)
 	w.ports++
 }
 
