@@ -211,14 +211,14 @@ test-compatibility: recorder ## Test against other versions: make test-compatibi
 .PHONY: test-monitoring
 test-monitoring: test-controlplane ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
 	@path="$$(hack/prometheus.sh)"; \
-	PATH="$$PATH:$$path" MONITORING=1 $(SHARED) go test -count=1 -timeout 20m ./test/monitoring
+	PATH="$$PATH:$$path" MONITORING=1 $(SHARED) go test -count=1 -timeout 60m ./test/monitoring
 
 .PHONY: test-ui
 UIFLAGS ?=
 test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs, in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
 	@hack/chromium.sh
 	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
-	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 20m . $(UIFLAGS)
+	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 60m . $(UIFLAGS)
 	go -C test/ui test -mod=mod -v -count=1 -timeout 20m ./site
 
 .PHONY: test-dns
@@ -246,9 +246,9 @@ REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0 row=; \
 E2E ?= $(LIVES)|$(FIELDS)
 test-openstack: assets recorder ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract, each kind and field, and some faults there (E2E: which end-to-end tests)
 	dev/openstack/openstack up --release=$(NEUTRON)
-	@$(REAL); row='$(if $(filter file,$(origin E2E)),each kind and field)' real -short -timeout 20m -run '$(E2E)' ./test/e2e; \
-	row=faults real -short -timeout 20m -run '^TestFaults$$' ./test/faults; \
-	row=contract real -short -timeout 20m ./test/contract/...; exit $$status
+	@$(REAL); row='$(if $(filter file,$(origin E2E)),each kind and field)' real -short -timeout 40m -run '$(E2E)' ./test/e2e; \
+	row=faults real -short -timeout 40m -run '^TestFaults$$' ./test/faults; \
+	row=contract real -short -timeout 40m ./test/contract/...; exit $$status
 
 .PHONY: test-openstack-all
 test-openstack-all: assets ## The same with all end-to-end tests, the whole contract, the adversary and the faults

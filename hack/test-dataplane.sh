@@ -15,7 +15,7 @@ fi
 # All packages are installed by now: no test of a node may be skipped for want of one.
 export DATAPLANE_OPENSTACK=1 NODETEST=1
 short=${1-} status=0
-run() { go test -v -count=1 -p 1 -timeout 30m ${short:+"$short"} "$@" || status=1; }
+run() { go test -v -count=1 -p 1 -timeout 60m ${short:+"$short"} "$@" || status=1; }
 
 # The first compares the machine's settings, which a kubelet changes. None runs beside another: they have deadlines.
 run ./dev/dataplane/nodes

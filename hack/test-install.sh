@@ -31,4 +31,4 @@ if [[ $missing ]]; then
   apt-get update </dev/null
   apt-get install -y --no-install-recommends containerd runc </dev/null
 fi
-INSTALL_DIST=$PWD/dist go test -count=1 -timeout 10m ./test/install
+INSTALL_DIST=$PWD/dist go test -count=1 -timeout 20m ./test/install

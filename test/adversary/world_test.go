@@ -203,7 +203,8 @@ func (who *tenant) leave() {
 	expect.NoError(who.t, err)
 	who.world.Eventually(who.t, func() error {
 		ctx := who.t.Context()
-		return errors.Join(harness.NoneLeft(ctx, v1.Networks(who.name)), harness.NoneLeft(ctx, v1.FloatingIPs(who.name)))
+		return errors.Join(harness.NoneLeft(ctx, v1.FloatingIPs(who.name)), harness.NoneLeft(ctx, v1.NetworkPorts(who.name)),
+			harness.NoneLeft(ctx, v1.Networks(who.name)))
 	})
 }
 

@@ -127,7 +127,7 @@ func TestPrivateCA(t *testing.T) {
 			}
 			return nil
 		})
-		process.Kill(t)
+		c.kill(process)
 	}
 
 	before := c.deployment().Spec.Template.Annotations
@@ -143,5 +143,5 @@ func TestPrivateCA(t *testing.T) {
 	if id := c.await("private", cloudteamv1.ReasonAvailable); id == "" || emulator.Calls("POST", "/v2.0/networks") != 1 {
 		t.Errorf("the Network is Ready with the network %q, after %v", id, emulator.CallCounts())
 	}
-	process.Kill(t)
+	c.kill(process)
 }

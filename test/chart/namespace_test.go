@@ -105,10 +105,10 @@ func TestOneNamespace(t *testing.T) {
 
 	// The account of config/rbac acts everywhere, and removes what it takes for orphans at once.
 	wide := func() *harness.Process {
-		return surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
+		expect.NoError(t, surroundings.ReleaseLeases(ctx))
+		return surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile}, append(harness.LongLease(),
 			"--kubeconfig="+surroundings.Kubeconfig, "--cloud=tenant", "--bind-address=127.0.0.1:0", "--audit-interval=1s",
-			"--orphan-grace=1s", "--orphan-max-share=1",
-			"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=200ms")
+			"--orphan-grace=1s", "--orphan-max-share=1")...)
 	}
 	cluster := wide()
 	create("handed")
@@ -191,7 +191,7 @@ func TestOneNamespace(t *testing.T) {
 		}
 		return nil
 	})
-	cluster.Kill(t)
+	c.kill(cluster)
 	c.uninstall()
 
 	for _, p := range []*harness.Process{own, cluster} {

@@ -169,6 +169,6 @@ func TestREADMEToTheLetterEndsWithADoctorWithoutWarnings(t *testing.T) {
 	if out, code := plugin("export", "--cloud", "openstack", "--name", id); code != 0 || !strings.Contains(out, "id: "+id) {
 		t.Errorf("export of it exits with %d and says\n%s", code, out)
 	}
-	process.Kill(t)
+	c.kill(process)
 	c.uninstall()
 }

@@ -121,8 +121,15 @@ func (c *cluster) run(kubeconfig string, environment ...string) *harness.Process
 	flags := c.deployment().Spec.Template.Spec.Containers[0].Args
 	return c.in.Start(c.t, append(environment, "OS_CLIENT_CONFIG_FILE="+c.in.CloudsFile), append(flags,
 		// The last one counts.
-		"--kubeconfig="+kubeconfig, "--metrics-bind-address=", "--bind-address=127.0.0.1:0", "--audit-interval=1s",
-		"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=200ms")...)
+		append(harness.LongLease(), "--kubeconfig="+kubeconfig, "--metrics-bind-address=", "--bind-address=127.0.0.1:0",
+			"--audit-interval=1s")...)...)
+}
+
+// kill ends a process as kill -9 does, and its term: the next one leads at once.
+func (c *cluster) kill(p *harness.Process) {
+	c.t.Helper()
+	p.Kill(c.t)
+	expect.NoError(c.t, c.in.ReleaseLeases(c.t.Context()))
 }
 
 // await waits until the Network's condition Ready has a reason, and gives the id of the network.
@@ -158,7 +165,7 @@ func TestRelease(t *testing.T) {
 		},
 	})
 	id := c.await("lives", cloudteamv1.ReasonAvailable)
-	process.Kill(t)
+	c.kill(process)
 
 	// An upgrade, whose controller only reports.
 	c.upgrade("cloud.name=tenant", "firstStart=Report")
@@ -168,7 +175,7 @@ func TestRelease(t *testing.T) {
 	if n := cloud.One("networks", "id="+id); n["name"] != "lives" {
 		t.Errorf("with firstStart=Report, the network in Neutron is renamed to %v", n["name"])
 	}
-	process.Kill(t)
+	c.kill(process)
 
 	// Back to the first revision, which acts.
 	rollback := action.NewRollback(c.actions)
@@ -181,7 +188,7 @@ func TestRelease(t *testing.T) {
 	if n := cloud.One("networks", "id="+id); n["name"] != "renamed" {
 		t.Errorf("after the rollback, the network's name is %v", n["name"])
 	}
-	process.Kill(t)
+	c.kill(process)
 
 	// What hurts elsewhere: a release is uninstalled while Networks exist.
 	c.uninstall()
@@ -231,7 +238,7 @@ func TestRelease(t *testing.T) {
 	for _, collection := range collections {
 		expect.Empty(t, owned(collection), "%s that Neutron still has", collection)
 	}
-	process.Kill(t)
+	c.kill(process)
 	c.uninstall()
 	crds := client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",

@@ -212,7 +212,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("after the way back and forth, the spec is %+v, %v", n.Spec, err)
 	}
 	grouped()
-	process.Kill(t)
+	c.kill(process)
 
 	// Why the page does not say `helm rollback`.
 	rollback := action.NewRollback(c.actions)

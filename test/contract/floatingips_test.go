@@ -25,7 +25,10 @@ func newOutside(t *testing.T, c *cloud) outside {
 	})
 	o.router = c.tenant.newRouter(t, object{"external_gateway_info": object{"network_id": id(o.external)}})
 	o.inside = c.tenant.newNetwork(t, nil)
-	o.subnet = c.tenant.newSubnet(t, o.inside, object{"cidr": "10.82.0.0/24"})
+	// Tests ask for addresses outside of the pool, which no other port is given.
+	o.subnet = c.tenant.newSubnet(t, o.inside, object{"cidr": "10.82.0.0/24", "allocation_pools": []any{
+		pool("10.82.0.100", "10.82.0.199"),
+	}})
 	o.attach(t, c, o.subnet)
 	return o
 }

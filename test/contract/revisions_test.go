@@ -371,7 +371,7 @@ func TestIfMatchGuardsPort(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, nil)
 		subnet := s.newSubnet(t, n, nil)
-		p := s.newPort(t, n, object{"name": "a"})
+		p := s.newPort(t, n, object{"name": "a", "fixed_ips": []object{{"subnet_id": id(subnet), "ip_address": "10.0.0.100"}}})
 		path := "/v2.0/ports/" + id(p)
 		stale := refusal{412, "RevisionNumberConstraintFailed", "Constrained to 7, but current revision is 1"}
 		for _, ask := range []object{

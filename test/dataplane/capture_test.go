@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -32,20 +31,29 @@ func (w *world) aUserCaptures(guests []*guest) {
 	user, config := w.editor("dave")
 	ctx, end := context.WithCancel(w.Context())
 	defer end()
-	var pcap bytes.Buffer
+	replied := ethernet(other.mac(0), pod.mac(0), etherIPv4)
 	o := capture.Options{
 		Namespace: w.namespace, Pod: pod.Name, Network: "both", Image: imageAgent, Container: "capture-lab",
 		Progress: func(line string) { w.Log(line) }, Exec: capture.ExecBy(config, user.Kubernetes),
-		// The header of the file comes first, when the capture has begun.
-		To: &atFirst{Writer: &pcap, f: func() {
+	}
+	// The header of the file comes first, when the capture has begun. The user ends it when a
+	// second reply begins: the first one is whole then.
+	var pcap bytes.Buffer
+	var begun sync.Once
+	o.To = writer(func(p []byte) (int, error) {
+		begun.Do(func() {
 			go func() {
-				defer end()
-				for ctx.Err() == nil && other.ping(v4(pod)) != nil {
+				for ctx.Err() == nil {
+					_ = other.ping(v4(pod))
 				}
 			}()
-		}},
-	}
-	// The user ends it first.
+		})
+		n, err := pcap.Write(p)
+		if bytes.Count(pcap.Bytes(), replied) > 1 {
+			end()
+		}
+		return n, err
+	})
 	o.Limits.Time, o.Limits.Bytes, o.Limits.Length = 5*time.Minute, 1<<20, 128
 	w.eventually(func() error { // the API server learns of a RoleBinding a moment later
 		_, err := user.Kubernetes.CoreV1().Pods(w.namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
@@ -115,16 +123,8 @@ func (w *world) mayAddContainers(name string, user *ask.Cluster) {
 	})
 }
 
-// atFirst is a writer that does something when the first bytes come.
-type atFirst struct {
-	io.Writer
-	do sync.Once
-	f  func()
-}
+// writer is an io.Writer.
+type writer func(p []byte) (int, error)
 
 // Write implements io.Writer.
-func (a *atFirst) Write(p []byte) (int, error) {
-	n, err := a.Writer.Write(p)
-	a.do.Do(a.f)
-	return n, err
-}
+func (w writer) Write(p []byte) (int, error) { return w(p) }

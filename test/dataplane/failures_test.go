@@ -42,11 +42,14 @@ metadata:
 spec:
   cidr: 10.30.0.0/24
   gateway: 10.30.0.1
-  allocationPools: # without the pinned address, which Neutron would sometimes give to another
+  allocationPools: # without the pinned addresses, which Neutron would sometimes give to another
     - start: 10.30.0.2
       end: 10.30.0.199
   additionalSubnets:
     - cidr: fd00:10:30::/64
+      allocationPools:
+        - start: fd00:10:30::2
+          end: fd00:10:30::1ff
   mtu: 1380
   dnsServers: [198.18.1.53]
   hostRoutes:

@@ -67,9 +67,13 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	}
 
 	shop("shop-2", w.nodes.All[1].Name)
-	if err := answers("shop-1"); err != nil {
-		w.Errorf("a Pod that came took the address away: %v", err)
-	}
+	w.eventually(func() error {
+		err := answers("shop-1")
+		if err != nil && strings.Contains(err.Error(), "shop-2") {
+			w.Fatalf("a Pod that came took the address away: %v", err)
+		}
+		return err
+	})
 	began := time.Now()
 	w.removePods("shop-1")
 	w.eventually(func() error { return answers("shop-2") })

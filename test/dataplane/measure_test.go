@@ -286,7 +286,7 @@ func (w *world) firstPackets(ts traces, prefix, network, address string, n int) 
 		w.create(pod)
 	}
 	// Fifty Pods take as long as Neutron, the kubelets and this machine do.
-	err := harness.Poll(w.Context().Done(), 5*patience, 100*time.Millisecond, func() error {
+	err := harness.Poll(w.Context().Done(), 2*patience, 100*time.Millisecond, func() error {
 		w.readPods(tr)
 		if answered := tr.count(stageAnswered); answered < n {
 			return fmt.Errorf("%d of %d Pods have had an answer", answered, n)

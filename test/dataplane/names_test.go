@@ -53,7 +53,11 @@ func (w *world) aNameResolvesToPods(guests []*guest) {
 	deployments := surroundings.Kube.AppsV1().Deployments(w.namespace)
 	harness.Patch(w, deployments, "web", `{"spec":{"template":{"metadata":{"annotations":{"example.com/version":"2"}}}}}`)
 	w.eventually(func() error { // it asks, and is answered, all the time
-		if err := w.someoneAnswers(guests[0]); err != nil {
+		have, err := w.someoneAnswers(guests[0])
+		if err != nil && len(have) > 0 { // all that it found may have gone before it asked
+			_, err = w.someoneAnswers(guests[0])
+		}
+		if err != nil {
 			w.Fatalf("during a rollout: %v", err)
 		}
 		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "app=web"})
@@ -143,15 +147,15 @@ func (w *world) nameHas(guests []*guest, pods ...corev1.Pod) {
 	}
 }
 
-// someoneAnswers looks up the name, and returns an error if no Pod answers at any of its addresses.
-func (w *world) someoneAnswers(from *guest) error {
-	have, err := w.lookup(from, "web")
+// someoneAnswers looks up the name, and returns its addresses, and an error if no Pod answers at any of them.
+func (w *world) someoneAnswers(from *guest) (have []string, err error) {
+	have, err = w.lookup(from, "web")
 	errs := []error{fmt.Errorf("Pod %s finds %v at web, and none answers", from.Name, have), err}
 	for _, address := range have {
-		if err = from.asks(address, 30, "web-"); err == nil {
-			return nil
+		if err = from.asks(address, 10, "web-"); err == nil {
+			return have, nil
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return have, errors.Join(errs...)
 }

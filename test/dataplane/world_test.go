@@ -30,7 +30,7 @@ import (
 )
 
 // patience is how long a test waits for what takes seconds on an idle machine.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // world is two nodes, the controller, and a namespace.
 type world struct {

@@ -69,10 +69,9 @@ func (w *world) startController() {
 	w.t.Helper()
 	expect.NoError(w.t, surroundings.ReleaseLeases(w.t.Context()))
 	w.controller = surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
-		"--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
-		"--audit-interval", "1s", "--pool-cooldown", "2s", "--leader-elect-resource-namespace="+harness.AccountName,
-		// On a busy machine, a Lease of the usual length is not renewed in time.
-		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s", "--leader-elect-retry-period=500ms")
+		append(harness.LongLease(), "--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant",
+			"--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "--pool-cooldown", "2s",
+			"--leader-elect-resource-namespace="+harness.AccountName)...)
 }
 
 // startCoreDNS runs CoreDNS until the test ends, with an account that may read the kinds of which it makes names.

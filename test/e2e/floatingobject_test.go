@@ -98,12 +98,15 @@ func lifeOfFloatingIPs(t *testing.T) {
 	was, before := leads()
 	awaitEvent(t, namespace, "shop", cloudteamv1.EventFloatingIPAssociated, was)
 	editDeployment(t, namespace, "shop", `{"spec":{"template":{"metadata":{"annotations":{"example.com/version":"2"}}}}}`)
-	eventually(t, func() error {
-		if is, after := leads(); is != was || after == before {
-			return fmt.Errorf("the Service has %s at port %s, and had %s at %s", is, after, was, before)
+	harness.Await(t, surroundings, api, "shop", func(f *cloudteamv1.FloatingIP) error {
+		if is := f.Status; is.Address != was || is.PortID == "" || is.PortID == before {
+			return fmt.Errorf("the Service has %s at port %s, and had %s at %s", is.Address, is.PortID, was, before)
 		}
 		return nil
 	})
+	if is, after := leads(); is != was || after == before {
+		t.Errorf("the Service has %s at port %s, and had %s at %s", is, after, was, before)
+	}
 	harness.Delete(t, kube.CoreV1().Services(namespace), "shop")
 	removeDeployment(t, namespace, "shop")
 	harness.Delete(t, api, "vm")

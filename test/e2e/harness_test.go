@@ -16,14 +16,9 @@ type process struct {
 	harness.Controller
 }
 
-// electing are the flags by which a process takes part in the election that config/rbac gives the right to. A process
-// whose lease is not renewed in time exits, so the times are long enough for a machine that is busy with other things. Who
-// kills a process releases its lease.
+// electing are the flags by which a process takes part in the election that config/rbac gives the right to.
 func electing() []string {
-	return []string{
-		"--leader-elect-resource-namespace=" + harness.AccountName,
-		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s", "--leader-elect-retry-period=500ms",
-	}
+	return append(harness.LongLease(), "--leader-elect-resource-namespace="+harness.AccountName)
 }
 
 // forgetLeader is harness.ControlPlane.ReleaseLeases.

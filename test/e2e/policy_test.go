@@ -125,10 +125,13 @@ ingress:
 	c.eventuallyReaches(networkID, db, fromWeb...)
 	// The others are where they would be without the policy, and in a group that lets nothing pass.
 	for _, name := range web {
-		groups := c.One("ports", "network_id="+networkID+"&name="+name)["security_groups"].([]any)
-		if len(groups) != 2 || !slices.Contains(groups, any(inDefault[0])) {
-			t.Errorf("port %s has the groups %v, want the default one and one more", name, groups)
-		}
+		eventually(t, func() error {
+			groups := c.One("ports", "network_id="+networkID+"&name="+name)["security_groups"].([]any)
+			if len(groups) != 2 || !slices.Contains(groups, any(inDefault[0])) {
+				return fmt.Errorf("port %s has the groups %v, want the default one and one more", name, groups)
+			}
+			return nil
+		})
 	}
 
 	// A second policy takes egress away, and names addresses.

@@ -37,7 +37,7 @@ func letFoosAudit(t *testing.T) {
 	// The silence in the end is told by Neutron's audits, for which the account of config/foo lacks the rights.
 	for _, role := range []string{harness.AccountName, harness.AccountName + "-cluster"} {
 		harness.Create(t, surroundings.Kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "faults-foos-" + role},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-foos-"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects: []rbacv1.Subject{{
 				Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.FooAccountName,

@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -14,13 +16,20 @@ const (
 	portsAfter = 32768
 )
 
-// FreeAddress is an address on loopback at which nobody listens.
+// given are the ports of the addresses that this process was given.
+var given sync.Map
+
+// FreeAddress is an address on loopback at which nobody listens. No two of one process are the same.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	var err error
 	for range 100 {
 		var listener net.Listener
 		port := firstPort + rand.IntN(portsAfter-firstPort) //nolint:gosec // no secret
+		if _, again := given.LoadOrStore(port, true); again {
+			err = fmt.Errorf("port %d is given already", port)
+			continue
+		}
 		listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			defer listener.Close()

@@ -140,7 +140,7 @@ func takeTurn(ctx context.Context, path string) (release func(), err error) {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
 		}
 		if !told {
-			fmt.Fprintln(os.Stderr, "waiting for another run of tests, which holds", path)
+			fmt.Fprintln(os.Stderr, "waiting for other tests, which hold", path)
 		}
 		select {
 		case <-ctx.Done():
@@ -230,6 +230,14 @@ func (c *ControlPlane) tidy(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// LongLease are the arguments of a controller that takes part in an election. It exits when its Lease is not renewed in
+// time, and these times are long enough for a machine that is busy with other things. Who kills it calls ReleaseLeases.
+func LongLease() []string {
+	return []string{
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s", "--leader-elect-retry-period=500ms",
+	}
 }
 
 // ReleaseLeases ends the terms of leaders that are gone, so that the next one need not wait. The Leases stay, because

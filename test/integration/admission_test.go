@@ -171,6 +171,7 @@ func bindEditor(t *testing.T, namespace string) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
 		})
 	}
+	awaitRight(t, "editor", namespace, "get", "pods") // the last one's
 }
 
 // TestPodAdmission has a namespace's editor, and those who run a cluster, write what the controller writes on Pods.
@@ -248,7 +249,8 @@ func TestPodAdmission(t *testing.T) {
 	}
 	// The API server takes a moment to see a policy.
 	eventually(t, func() error {
-		if err := refused["lift the gate"](guarded); !apierrors.IsForbidden(err) {
+		err := refused["lift the gate"](guarded)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-controller-pods") {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +57,9 @@ func TestClassAdmission(t *testing.T) {
 	}
 	var granted []string
 	isGranted := func(short string) bool { return !strings.HasSuffix(short, "ungranted") }
-	for short, spec := range classes {
+	// The policies learn of them in this order. The wait below is for the last one, "ungranted".
+	for _, short := range slices.Sorted(maps.Keys(classes)) {
+		spec := classes[short]
 		harness.Create(t, admin.CloudteamV1().NetworkClasses(), &cloudteamv1.NetworkClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec})
 		if isGranted(short) {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,6 +95,7 @@ func TestManifestsInstall(t *testing.T) {
 			}, metav1.CreateOptions{})
 			expect.NoError(t, err)
 		}
+		awaitRight(t, "editor", own, "create", "pods") // the last one's
 		const ours = "cloudteam.ztgame.com"
 		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
 			for _, test := range []struct {
@@ -131,6 +133,18 @@ func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bo
 			},
 		}})
 	return review.Status.Allowed
+}
+
+// awaitRight waits until a user may do something in a namespace. The API server learns of RoleBindings a moment later, in
+// the order in which they were created.
+func awaitRight(t *testing.T, user, namespace, verb, resource string) {
+	t.Helper()
+	eventually(t, func() error {
+		if !mayDo(t, user, namespace, verb, "", resource, "") {
+			return fmt.Errorf("%s may not %s %s in namespace %s", user, verb, resource, namespace)
+		}
+		return nil
+	})
 }
 
 // TestCRDsAreInstalledAndStayApart fails when a CRD is generated that config/crd/kustomization.yaml does not list, and when

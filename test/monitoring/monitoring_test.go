@@ -128,6 +128,12 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 	w.network("full", "10.5.0.0/28")
 	w.network("drifts", "10.6.0.0/24")
 	w.pod("served", "drifts")
+	harness.Await(t, surroundings, surroundings.Kube.CoreV1().Pods(w.namespace), "served", func(p *corev1.Pod) error {
+		if len(p.Spec.SchedulingGates) > 0 {
+			return fmt.Errorf("Pod served waits: %v", p.Status.Conditions)
+		}
+		return nil
+	})
 	w.awaitSample(`network_controller_subnet_addresses_used{network="full"} == 0`)
 	orphan, admin := harness.Resource{}, harness.Open(t, w.clouds, "admin")
 	for _, together := range [][]alert{
@@ -234,9 +240,9 @@ func (w *world) start() {
 func (w *world) replica(metrics string) *harness.Process {
 	w.t.Helper()
 	return surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds},
-		"--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant", "--bind-address", "",
-		"--metrics-bind-address", metrics, "--audit-interval", "1s", "--orphan-grace", "1s", "--orphan-max-share", "0",
-		"--leader-elect-resource-namespace", "network-controller", "--logging-format", "json", "-v", "2")
+		append(harness.LongLease(), "--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant", "--bind-address", "",
+			"--metrics-bind-address", metrics, "--audit-interval", "1s", "--orphan-grace", "1s", "--orphan-max-share", "0",
+			"--leader-elect-resource-namespace", harness.AccountName, "--logging-format", "json", "-v", "2")...)
 }
 
 // scrapesAStandby holds that a process without the Lease serves its metrics, too.
@@ -262,10 +268,11 @@ func (w *world) awaitSample(expr string) {
 	})
 }
 
-// eventually polls until check gives nil. It ends before go test does, which prints no reason.
+// eventually polls until check gives nil. It waits longer than other tests: a scrape that takes more than its second, on
+// a busy machine, is one that Prometheus does without, and then alerts begin anew.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
-	expect.NoError(w.t, harness.Poll(nil, harness.Patience, 50*time.Millisecond, check))
+	expect.NoError(w.t, harness.Poll(nil, 3*harness.Patience, 50*time.Millisecond, check))
 }
 
 // hang has the cloud accept calls and answer none.
@@ -389,14 +396,11 @@ func (w *world) fire(together []alert) {
 		}
 		var missing []string
 		for _, a := range together {
-			if summary, ok := firing[a.name]; ok && !fired[a.name] {
-				fired[a.name] = true
-				if !strings.Contains(summary, a.summary) || strings.Contains(summary, "<error") {
-					w.t.Errorf("%s says %q, want %q", a.name, summary, a.summary)
-				}
-			}
+			// On a slow machine, it may fire for another object before.
+			summary := firing[a.name]
+			fired[a.name] = fired[a.name] || strings.Contains(summary, a.summary) && !strings.Contains(summary, "<error")
 			if !fired[a.name] {
-				missing = append(missing, a.name)
+				missing = append(missing, fmt.Sprintf("%s (it says %q, want %q)", a.name, summary, a.summary))
 			}
 		}
 		if len(missing) > 0 {

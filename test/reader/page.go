@@ -79,6 +79,7 @@ var (
 	uuid   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	mac    = regexp.MustCompile(`\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
 	pod    = regexp.MustCompile(`\bweb-[0-9a-f]+-[0-9a-z]{5}\b`)
+	folder = regexp.MustCompile(`network-controller-demo-[0-9]+`)
 	hash   = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
 	age    = regexp.MustCompile(`\b([0-9]+[smhd])+\b`)
 	number = regexp.MustCompile(`[0-9]+`)
@@ -91,6 +92,7 @@ func loose(line string) string {
 	line = uuid.ReplaceAllString(line, "ID")
 	line = mac.ReplaceAllString(line, "MAC")
 	line = pod.ReplaceAllString(line, "POD")
+	line = folder.ReplaceAllString(line, "FOLDER")
 	line = hash.ReplaceAllString(line, "HASH")
 	line = age.ReplaceAllString(line, "AGE")
 	line = number.ReplaceAllString(line, "0")
@@ -98,12 +100,14 @@ func loose(line string) string {
 	return strings.TrimSpace(blank.ReplaceAllString(line, " "))
 }
 
-// missing gives the first line that a page shows and that was not printed, in this order; others may come between.
+// missing gives the first line that a page shows and that was not printed, in this order; others may come between. Of a
+// line that ends with "…", the page shows the beginning.
 func missing(shown []string, printed string) string {
 	rest := strings.Split(printed, "\n")
 	for _, line := range shown {
 		want := loose(line)
-		if want == "" || want == "…" {
+		want, begins := strings.CutSuffix(want, "…")
+		if want == "" {
 			continue
 		}
 		for {
@@ -112,7 +116,7 @@ func missing(shown []string, printed string) string {
 			}
 			is := loose(rest[0])
 			rest = rest[1:]
-			if is == want {
+			if is == want || begins && strings.HasPrefix(is, want) {
 				break
 			}
 		}

@@ -37,6 +37,8 @@ func TestMissing(t *testing.T) {
 			"NAME READY   AGE", "alice-e6e6f967 True 12s", "…", "network 068d42bb-96f5-48f9-849f-0d08dcfe7af6 is made",
 		}},
 		"a word differs":      {shown: []string{"alice-1510f96d   False   1m5s"}, want: "alice-1510f96d   False   1m5s"},
+		"a line begins so":    {shown: []string{"NAME READY…"}},
+		"a line begins other": {shown: []string{"NAME NODE…"}, want: "NAME NODE…"},
 		"a column is missing": {shown: []string{"NAME READY NODE AGE"}, want: "NAME READY NODE AGE"},
 		"the order differs":   {shown: []string{"other True 2s", "NAME READY AGE"}, want: "NAME READY AGE"},
 	} {
