@@ -16,9 +16,9 @@ deaths=$(grep -cE '^ThreadSanitizer: CHECK failed|^runtime\.racegostart' "$said"
 if ((${#packages[@]} == 0 || deaths < ${#packages[@]})); then
   exit "$status"
 fi
-options=()
+options=() module=$(go list -m)
 for argument; do
-  [[ $argument == ./* ]] || options+=("$argument")
+  [[ $argument == ./* || $argument == "$module"/* ]] || options+=("$argument")
 done
 printf 'the race detector itself died, and no test failed: once more for %s\n' "${packages[*]}" >&2
 go test "${options[@]}" "${packages[@]}"

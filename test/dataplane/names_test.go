@@ -152,7 +152,7 @@ func (w *world) someoneAnswers(from *guest) (have []string, err error) {
 	have, err = w.lookup(from, "web")
 	errs := []error{fmt.Errorf("Pod %s finds %v at web, and none answers", from.Name, have), err}
 	for _, address := range have {
-		if err = from.asks(address, 10, "web-"); err == nil {
+		if err = from.asks(address, 30, "web-"); err == nil {
 			return have, nil
 		}
 		errs = append(errs, err)

@@ -70,8 +70,7 @@ func (w *world) startController() {
 	expect.NoError(w.t, surroundings.ReleaseLeases(w.t.Context()))
 	w.controller = surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
 		append(harness.LongLease(), "--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant",
-			"--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "--pool-cooldown", "2s",
-			"--leader-elect-resource-namespace="+harness.AccountName)...)
+			"--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "--pool-cooldown", "2s")...)
 }
 
 // startCoreDNS runs CoreDNS until the test ends, with an account that may read the kinds of which it makes names.

@@ -16,11 +16,6 @@ type process struct {
 	harness.Controller
 }
 
-// electing are the flags by which a process takes part in the election that config/rbac gives the right to.
-func electing() []string {
-	return append(harness.LongLease(), "--leader-elect-resource-namespace="+harness.AccountName)
-}
-
 // forgetLeader is harness.ControlPlane.ReleaseLeases.
 func forgetLeader(t *testing.T) {
 	t.Helper()
@@ -44,7 +39,7 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 		}
 		expect.Empty(t, secrets.In(p.Log()), "what the log shows")
 	})
-	arguments = append(electing(), arguments...)
+	arguments = append(harness.LongLease(), arguments...)
 	if virtualTime {
 		p = harness.StartVirtual(t, strings.TrimPrefix(environment[0], "OS_CLIENT_CONFIG_FILE="), arguments...)
 	} else {

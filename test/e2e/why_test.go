@@ -291,12 +291,7 @@ func (w *trouble) onHost(host string) {
 	awaitGate(w.T, w.ns)
 	w.ready()
 	w.pod(w.net, func(p *corev1.Pod) { p.Spec.SchedulerName = "nobody" })
-	harness.Await(w.T, surroundings, kube.CoreV1().Pods(w.ns), "bare", func(pod *corev1.Pod) error {
-		if len(pod.Spec.SchedulingGates) > 0 {
-			return fmt.Errorf("the Pod waits: %s", asJSON(pod.Status))
-		}
-		return nil
-	})
+	harness.Await(w.T, surroundings, kube.CoreV1().Pods(w.ns), "bare", harness.Ungated)
 	err := kube.CoreV1().Pods(w.ns).Bind(w.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Target: corev1.ObjectReference{Kind: "Node", Name: name},
 	}, metav1.CreateOptions{})

@@ -56,6 +56,14 @@ func AwaitPods(
 	return pods
 }
 
+// Ungated is nil where a Pod does not wait for its ports any more.
+func Ungated(pod *corev1.Pod) error {
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return fmt.Errorf("%s waits: %s", nameOf(pod), asJSON(pod.Status))
+	}
+	return nil
+}
+
 // AllocationsOf reads what a Pod was given.
 func AllocationsOf(t testing.TB, pod *corev1.Pod) []cloudteamv1.Allocation {
 	t.Helper()

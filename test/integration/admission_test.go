@@ -171,7 +171,7 @@ func bindEditor(t *testing.T, namespace string) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
 		})
 	}
-	awaitRight(t, "editor", namespace, "get", "pods") // the last one's
+	harness.AwaitRight(t, plane, kubeClient, "editor", namespace, "get", "pods") // the last one's
 }
 
 // TestPodAdmission has a namespace's editor, and those who run a cluster, write what the controller writes on Pods.

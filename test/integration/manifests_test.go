@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,7 +94,7 @@ func TestManifestsInstall(t *testing.T) {
 			}, metav1.CreateOptions{})
 			expect.NoError(t, err)
 		}
-		awaitRight(t, "editor", own, "create", "pods") // the last one's
+		harness.AwaitRight(t, plane, kubeClient, "editor", own, "create", "pods") // the last one's
 		const ours = "cloudteam.ztgame.com"
 		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
 			for _, test := range []struct {
@@ -125,25 +124,8 @@ func TestManifestsInstall(t *testing.T) {
 func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")
-	review := harness.Create(t, kubeClient.AuthorizationV1().SubjectAccessReviews(),
-		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
-			},
-		}})
-	return review.Status.Allowed
-}
-
-// awaitRight waits until a user may do something in a namespace. The API server learns of RoleBindings a moment later, in
-// the order in which they were created.
-func awaitRight(t *testing.T, user, namespace, verb, resource string) {
-	t.Helper()
-	eventually(t, func() error {
-		if !mayDo(t, user, namespace, verb, "", resource, "") {
-			return fmt.Errorf("%s may not %s %s in namespace %s", user, verb, resource, namespace)
-		}
-		return nil
+	return harness.May(t, kubeClient, user, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
 	})
 }
 

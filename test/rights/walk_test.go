@@ -2,7 +2,6 @@ package rights
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -298,20 +296,8 @@ func ownCloud(t *testing.T, namespace string) {
 			Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.AccountName,
 		}},
 	})
-	// The API server learns of it a moment later.
-	surroundings.Eventually(t, func() error {
-		review, err := surroundings.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
-			&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: "system:serviceaccount:" + harness.AccountName + ":" + harness.AccountName,
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: namespace, Verb: "list", Resource: "secrets",
-				},
-			}}, metav1.CreateOptions{})
-		if err == nil && !review.Status.Allowed {
-			err = errors.New("the controller may not list Secrets yet")
-		}
-		return err
-	})
+	account := "system:serviceaccount:" + harness.AccountName + ":" + harness.AccountName
+	harness.AwaitRight(t, surroundings, surroundings.Kube, account, namespace, "list", "secrets")
 	harness.Create(t, surroundings.Kube.CoreV1().Secrets(namespace), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "openstack"}, StringData: map[string]string{
 			"clouds.yaml": harness.CloudsOf(t, surroundings.CloudsFile, "tenant", nil),

@@ -100,7 +100,7 @@ func TestInside(t *testing.T) {
 		if now := eval[int](p, `document.querySelectorAll('#events tr').length`); now != before {
 			t.Errorf("the view went from %d to %d events while it was paused", before, now)
 		}
-		// As a rule, it is an event of the Reflector. The last sync and the audits have some, too.
+		// As a rule, it is the Reflector's. What the last sync says at its end may come before.
 		p.js(`window.next = app.events.slice(app.at).find((e) => app.shows(e))`)
 		p.click("#step")
 		p.await(fmt.Sprintf(`document.querySelectorAll('#events tr').length === %d`, before+1))

@@ -60,8 +60,7 @@ func startController(t *testing.T) {
 	t.Helper()
 	surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
 		append(harness.LongLease(), "--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant",
-			"--bind-address", "127.0.0.1:0", "--audit-interval", "1s",
-			"--leader-elect-resource-namespace="+harness.AccountName)...)
+			"--bind-address", "127.0.0.1:0", "--audit-interval", "1s")...)
 }
 
 // startPage runs kubectl network ui until the test ends, and gives the address that it prints.
